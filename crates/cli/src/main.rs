@@ -1,0 +1,3 @@
+//! The `headstart` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The cloud port: what Headstart asks of an infrastructure provider, its catalogues and the KWOK cloud.

@@ -1,0 +1,1 @@
+//! Development only: a real control plane, the test cloud and peers on loopback.

@@ -1,0 +1,3 @@
+//! A test cloud: an infrastructure provider over HTTP that keeps its own books.
+
+fn main() {}
