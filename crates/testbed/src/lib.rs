@@ -1,1 +1,23 @@
-//! Development only: a real control plane, the test cloud and peers on loopback.
+//! Development only: a real Kubernetes control plane, the test cloud and peers on loopback.
+//!
+//! ```text
+//! binaries ─► components ─► ControlPlane ─► peers (the real Karpenter) ─► suites (upstream's own end-to-end tests)
+//!                               └ keeper: ends every process and directory, however their owner ends
+//! ```
+//!
+//! Nothing here is shipped, and nothing here decides anything for the product: it is the world that judges it.
+
+pub mod binaries;
+mod certs;
+mod components;
+mod control_plane;
+mod keeper;
+mod kubeconfig;
+mod options;
+mod ports;
+mod process;
+mod stages;
+
+pub use control_plane::{ControlPlane, connect};
+pub use options::{Component, Options, Rate, Stages};
+pub use process::{Process, Program};

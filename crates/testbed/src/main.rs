@@ -1,0 +1,40 @@
+//! The testbed's command: a control plane on loopback to play with, and upstream's programs to compare with.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Runs a real Kubernetes control plane on loopback, without containers, and real peers on top of it.
+///
+/// The programs are built once from Go modules (about 10 minutes on two cores; Go 1.26 and 7 GB of disk are needed) and
+/// kept in a cache. Set HEADSTART_CACHE_DIR to move the cache, or HEADSTART_TESTBED_BIN to a directory with ready
+/// binaries to build nothing.
+#[derive(Parser)]
+#[command(name = "headstart-testbed", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(commands::up::Arguments),
+    Binaries(commands::binaries::Arguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Up(arguments) => commands::up::run(arguments).await,
+        Command::Binaries(arguments) => commands::binaries::run(&arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
