@@ -1,0 +1,166 @@
+//! Amounts of several resources, in name order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Quantity;
+
+/// The resource `cpu`, in cores.
+pub const CPU: &str = "cpu";
+/// The resource `memory`, in bytes.
+pub const MEMORY: &str = "memory";
+/// The resource `pods`: how many may run on a node.
+pub const PODS: &str = "pods";
+/// The resource `ephemeral-storage`, in bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// The pseudo-resource `nodes`, which only pool limits use.
+pub const NODES: &str = "nodes";
+/// What the names of huge page resources start with.
+pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
+
+/// A list of resources and their amounts; a resource that is absent counts as zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Resources(BTreeMap<Box<str>, Quantity>);
+
+impl Resources {
+    /// The empty list.
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The amount of a resource, zero when absent.
+    pub fn get(&self, name: &str) -> Quantity {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// The amount of a resource if it is listed.
+    pub fn listed(&self, name: &str) -> Option<Quantity> {
+        self.0.get(name).copied()
+    }
+
+    /// Sets the amount of a resource.
+    pub fn set(&mut self, name: &str, amount: Quantity) {
+        self.0.insert(name.into(), amount);
+    }
+
+    /// Resources and amounts in name order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, amount)| (&**name, *amount))
+    }
+
+    /// How many resources are listed.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no resource is listed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds every amount of `other`.
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            *self.0.entry(name.clone()).or_default() += *amount;
+        }
+    }
+
+    /// Subtracts every amount of `other`; results may be negative.
+    pub fn sub(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            *self.0.entry(name.clone()).or_default() -= *amount;
+        }
+    }
+
+    /// Raises every amount to at least that of `other`.
+    pub fn max(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let mine = self.0.entry(name.clone()).or_insert(*amount);
+            *mine = (*mine).max(*amount);
+        }
+    }
+
+    /// Replaces the amounts that `other` lists.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            self.0.insert(name.clone(), *amount);
+        }
+    }
+
+    /// Whether these requests fit into `available`.
+    ///
+    /// COMPAT: like Karpenter's `resources.Fits`, an available amount below zero means that nothing fits, even if
+    /// that resource is not requested.
+    pub fn fits(&self, available: &Self) -> bool {
+        available.0.values().all(|amount| !amount.is_negative())
+            && self.0.iter().all(|(name, amount)| *amount <= available.get(name))
+    }
+}
+
+impl<'a> FromIterator<(&'a str, Quantity)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Quantity)>>(amounts: I) -> Self {
+        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
+    }
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, amount)) in self.iter().enumerate() {
+            write!(f, "{}{name} {amount}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list(text: &str) -> Resources {
+        text.split_whitespace()
+            .map(|part| part.split_once('=').unwrap())
+            .map(|(name, amount)| (name, amount.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn lists_combine_by_name() {
+        let mut sum = list("cpu=1 memory=1Gi");
+        sum.add(&list("cpu=500m pods=1"));
+        assert_eq!(sum.to_string(), "cpu 1500m, memory 1Gi, pods 1");
+        sum.sub(&list("cpu=2"));
+        assert_eq!(sum.to_string(), "cpu -500m, memory 1Gi, pods 1");
+        sum.max(&list("cpu=3 memory=1Mi gpu=1"));
+        assert_eq!(sum.to_string(), "cpu 3, gpu 1, memory 1Gi, pods 1");
+        sum.merge(&list("memory=2Gi"));
+        assert_eq!(sum.get(MEMORY), "2Gi".parse().unwrap());
+    }
+
+    #[test]
+    fn requests_fit_when_every_amount_does() {
+        let node = list("cpu=2 memory=4Gi pods=10");
+        assert!(list("cpu=2 memory=4Gi").fits(&node));
+        assert!(!list("cpu=2001m").fits(&node));
+        assert!(!list("gpu=1").fits(&node));
+        assert!(list("gpu=0").fits(&node));
+        assert!(!list("cpu=1").fits(&list("cpu=2 memory=-1")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_added_fits_what_it_was_added_to(a in 0i64..1000, b in 0i64..1000, c in 0i64..1000) {
+            let one: Resources = [("x", Quantity::from_units(a)), ("y", Quantity::from_units(b))].into_iter().collect();
+            let other: Resources = [("y", Quantity::from_units(c))].into_iter().collect();
+            let mut sum = one.clone();
+            sum.add(&other);
+            prop_assert!(one.fits(&sum) && other.fits(&sum));
+            sum.sub(&other);
+            prop_assert_eq!(sum.get("y"), one.get("y"));
+        }
+    }
+}
