@@ -1,1 +1,20 @@
-//! The cloud port: what Headstart asks of an infrastructure provider, its catalogues and the KWOK cloud.
+//! The cloud port: what Headstart asks of an infrastructure provider, with catalogs and clouds.
+//!
+//! - [`port`] is the trait and its vocabulary, [`error`] the classes of failure callers act on.
+//! - [`catalog`] knows what can be bought: `kwok`, `aws`, `azure`, or a file.
+//!
+//! Never here: retries, back-off, or a choice between offerings. A cloud performs one call and tells how it ended.
+
+#![warn(missing_docs)]
+
+pub mod catalog;
+pub mod error;
+mod hash;
+mod millis;
+pub mod notice;
+pub mod port;
+pub mod repair;
+
+pub use catalog::Catalog;
+pub use error::CloudError;
+pub use port::Cloud;

@@ -1,0 +1,261 @@
+//! The port: everything Headstart asks of an infrastructure provider.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headstart_core::resources::Resources;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::error::CloudError;
+use crate::notice::{Cursor, Notices};
+use crate::repair::RepairPolicy;
+
+/// An infrastructure provider.
+///
+/// INVARIANT: no implementation retries inside a call. A call is performed once and answered once; who calls again,
+/// and when, is decided elsewhere.
+#[async_trait]
+pub trait Cloud: Send + Sync {
+    /// A short lower-case name, fit for a metric label.
+    fn name(&self) -> &'static str;
+
+    /// The kinds of node class this cloud understands, the default one first.
+    fn node_classes(&self) -> &'static [ClassKind];
+
+    /// What can be bought for a node class, including what is not available now.
+    async fn catalog(&self, class: &ClassRef) -> Result<Arc<Catalog>, CloudError>;
+
+    /// Launches one instance in the first of the listed offerings that has capacity.
+    ///
+    /// The token makes it idempotent: the same request gives the same instance however often it is sent, also after a
+    /// crash of this process. The same token with other offerings is refused.
+    async fn launch(&self, request: &LaunchRequest) -> Result<Launch, CloudError>;
+
+    /// One instance; [`CloudError::NotFound`] once it has ended.
+    async fn get(&self, id: &ProviderId) -> Result<Instance, CloudError>;
+
+    /// All instances that have not ended, in the order of their ids. It may lag behind other calls.
+    async fn list(&self) -> Result<Vec<Instance>, CloudError>;
+
+    /// Begins to end an instance, or goes on with it.
+    ///
+    /// `Ok` means that it is ending or has just ended; [`CloudError::NotFound`] means that it is gone, which is what a
+    /// caller waits for.
+    async fn terminate(&self, id: &ProviderId) -> Result<(), CloudError>;
+
+    /// Restarts an instance in place; the same operation id never restarts it twice.
+    async fn reboot(&self, id: &ProviderId, operation: &str) -> Result<(), CloudError>;
+
+    /// Why the instance no longer is what its class asks for, if so, as a condition's reason.
+    async fn drift(&self, id: &ProviderId, class: &ClassRef) -> Result<Option<String>, CloudError>;
+
+    /// When an unhealthy node is repaired, and how; the whole set.
+    fn repair_policies(&self) -> Vec<RepairPolicy>;
+
+    /// What the cloud announced after a cursor (from the beginning without one), waiting up to `wait` for something.
+    ///
+    /// Notices come at least once and in order. A cloud that never announces anything answers nothing after `wait`.
+    async fn notices(&self, after: Option<&Cursor>, wait: Duration) -> Result<Notices, CloudError>;
+}
+
+/// A group and kind of node class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassKind {
+    /// The API group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+}
+
+/// Which node class is meant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClassRef {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The name of the (cluster-scoped) object.
+    pub name: String,
+}
+
+/// The id by which the cloud and the Node's `spec.providerID` know an instance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ProviderId(pub String);
+
+/// The idempotency token of a launch: the uid of its `NodeClaim`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+/// One thing that can be bought: a type in a zone, at a capacity type, perhaps from a reservation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferingKey {
+    /// The instance type's name.
+    pub instance_type: String,
+    /// The zone.
+    pub zone: String,
+    /// `spot`, `on-demand` or `reserved`.
+    pub capacity_type: String,
+    /// The reservation it draws from, for `reserved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+}
+
+/// A request for one instance.
+///
+/// INVARIANT: it depends on the `NodeClaim`'s immutable parts alone, so that a token never carries two requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchRequest {
+    /// The idempotency token.
+    pub token: Token,
+    /// The `NodeClaim`'s name.
+    pub claim: String,
+    /// The `NodePool`'s name; empty for a `NodeClaim` without one.
+    pub pool: String,
+    /// The node class.
+    pub class: ClassRef,
+    /// What may be bought, the most wanted first.
+    pub offerings: Vec<OfferingKey>,
+    /// What the Node is to look like when it registers.
+    pub node: NodeTemplate,
+    /// What the pods meant for the node ask for.
+    pub requests: Resources,
+    /// Further tags for the instance; the cloud adds the `NodeClaim`'s name and uid itself.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// The parts of a Node that its `NodeClaim` determines.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeTemplate {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Taints that stay.
+    pub taints: Vec<Taint>,
+    /// Taints that somebody lifts once the node is ready for use.
+    pub startup_taints: Vec<Taint>,
+}
+
+/// A taint.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value, often empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// What a launch gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launch {
+    /// The instance, new or found again by its token.
+    pub instance: Instance,
+    /// Offerings that were preferred but had no capacity.
+    pub dry: Vec<DryOffering>,
+}
+
+/// An offering that was tried and had no capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DryOffering {
+    /// The offering.
+    pub offering: OfferingKey,
+    /// For how long the cloud expects that to last, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::millis::option")]
+    pub lasts: Option<Duration>,
+}
+
+/// An instance as the cloud knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// Its id.
+    pub id: ProviderId,
+    /// The token it was launched with, if the cloud still knows it.
+    pub token: Option<Token>,
+    /// What was bought.
+    pub offering: OfferingKey,
+    /// Where it is in its life.
+    pub state: State,
+    /// The whole machine.
+    pub capacity: Resources,
+    /// What pods may use of it.
+    pub allocatable: Resources,
+    /// The labels its Node will have because of what it is: type, zone, capacity type, sizes.
+    pub labels: BTreeMap<String, String>,
+    /// Its tags, with the `NodeClaim`'s name and uid among them.
+    pub tags: BTreeMap<String, String>,
+    /// The machine image it runs, if the cloud has images.
+    pub image: Option<String>,
+}
+
+/// Where an instance is in its life; an instance that has ended is not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It exists and costs money; its Node may or may not have registered.
+    Running,
+    /// It is shutting down.
+    Ending,
+}
+
+/// Tags every cloud puts on an instance so that its owner can be found.
+pub mod tag {
+    /// The `NodeClaim`'s name.
+    pub const CLAIM: &str = "karpenter.sh/nodeclaim";
+    /// The `NodeClaim`'s uid, which is also the launch token.
+    pub const CLAIM_UID: &str = "headstart.dev/nodeclaim-uid";
+    /// The `NodePool`'s name.
+    pub const POOL: &str = "karpenter.sh/nodepool";
+}
+
+impl LaunchRequest {
+    /// The tags that the instance must bear: the caller's and those naming the owner.
+    pub fn all_tags(&self) -> BTreeMap<String, String> {
+        let mut tags = self.tags.clone();
+        tags.insert(tag::CLAIM.into(), self.claim.clone());
+        tags.insert(tag::CLAIM_UID.into(), self.token.0.clone());
+        if !self.pool.is_empty() {
+            tags.insert(tag::POOL.into(), self.pool.clone());
+        }
+        tags
+    }
+}
+
+impl fmt::Display for ClassRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}/{}", self.kind, self.group, self.name)
+    }
+}
+
+impl fmt::Display for ProviderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for OfferingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.instance_type, self.zone, self.capacity_type)?;
+        self.reservation.as_ref().map_or(Ok(()), |r| write!(f, " {r}"))
+    }
+}
