@@ -14,9 +14,11 @@ mod control_plane;
 mod keeper;
 mod kubeconfig;
 mod options;
+pub mod peers;
 mod ports;
 mod process;
 mod stages;
+pub mod suites;
 
 pub use control_plane::{ControlPlane, connect};
 pub use options::{Component, Options, Rate, Stages};

@@ -22,6 +22,7 @@ struct Arguments {
 enum Command {
     Up(commands::up::Arguments),
     Binaries(commands::binaries::Arguments),
+    Suites(commands::suites::Arguments),
 }
 
 #[tokio::main]
@@ -29,6 +30,7 @@ async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Binaries(arguments) => commands::binaries::run(&arguments),
+        Command::Suites(arguments) => commands::suites::run(arguments).await,
     };
     match result {
         Ok(code) => code,

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod binaries;
+pub(crate) mod suites;
 pub(crate) mod up;
 
 use anyhow::Result;

@@ -1,0 +1,120 @@
+//! Operators that run on a control plane: the real Karpenter, for comparison and side by side, and Headstart itself.
+
+mod deployment;
+mod follower;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+
+use crate::binaries::{self, Asset, Binary};
+use crate::control_plane::ControlPlane;
+use crate::ports::Port;
+use crate::process::Program;
+
+pub use deployment::{Settings, install};
+pub use follower::follow;
+
+/// Names the Headstart binary to test; by default the one that was built beside the testbed.
+pub const HEADSTART_VARIABLE: &str = "HEADSTART_BIN";
+
+/// An operator that can be put on the testbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Peer {
+    Karpenter,
+    Headstart,
+}
+
+impl Peer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Karpenter => "karpenter",
+            Self::Headstart => "headstart",
+        }
+    }
+
+    /// The command that runs the operator, built now if it has to be. Blocks.
+    pub fn command(self) -> Result<Vec<PathBuf>> {
+        match self {
+            Self::Karpenter => Ok(vec![binaries::ensure(Binary::Karpenter)?]),
+            Self::Headstart => Ok(vec![headstart()?, "run".into()]),
+        }
+    }
+}
+
+fn headstart() -> Result<PathBuf> {
+    let path = match std::env::var_os(HEADSTART_VARIABLE).filter(|value| !value.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => std::env::current_exe()?.with_file_name("headstart"),
+    };
+    if !path.exists() {
+        bail!(
+            "there is no {}; build it with `cargo build`, or name it in {HEADSTART_VARIABLE}",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// Runs `peer` as a plain process beside the control plane, with Karpenter's usual environment and `env` on top.
+pub async fn run(plane: &ControlPlane, peer: Peer, env: &[(&str, &str)]) -> Result<Running> {
+    let command = tokio::task::spawn_blocking(move || peer.command()).await??;
+    let (program, ports) = program(plane, peer.name(), &command, env.iter().copied())?;
+    plane.spawn(program)?;
+    Ok(Running { ports })
+}
+
+/// The ports of an operator that runs.
+#[derive(Debug)]
+pub struct Running {
+    ports: [Port; 2],
+}
+
+impl Running {
+    pub fn metrics_port(&self) -> u16 {
+        self.ports[0].number()
+    }
+
+    pub fn health_port(&self) -> u16 {
+        self.ports[1].number()
+    }
+}
+
+/// Installs Karpenter's own CustomResourceDefinitions and waits until they are served.
+pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
+    let files = tokio::task::spawn_blocking(|| binaries::asset(Asset::KarpenterCrds)).await??;
+    let crds: Api<CustomResourceDefinition> = Api::all(plane.client());
+    for file in files {
+        let crd: CustomResourceDefinition = serde_saphyr::from_str(&std::fs::read_to_string(&file)?)
+            .with_context(|| format!("{} is no CustomResourceDefinition", file.display()))?;
+        let name = crd.metadata.name.clone().context("a CustomResourceDefinition has no name")?;
+        crds.patch(&name, &PatchParams::apply("testbed").force(), &Patch::Apply(&crd)).await?;
+        await_condition(crds.clone(), &name, is_crd_established()).await?;
+    }
+    Ok(())
+}
+
+/// A program with the environment that Karpenter's chart gives it, on ports of its own.
+fn program<'a>(
+    plane: &ControlPlane,
+    name: &str,
+    command: &[PathBuf],
+    env: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(Program, [Port; 2])> {
+    let ports = [Port::any()?, Port::any()?];
+    let (path, args) = command.split_first().context("an operator needs a command")?;
+    let mut program = Program::new(name, path).args(args);
+    for (key, value) in deployment::ENVIRONMENT.into_iter().chain(env) {
+        program = program.env(key, value);
+    }
+    let program = program
+        .env("KUBECONFIG", plane.kubeconfig())
+        .env("METRICS_PORT", ports[0].number().to_string())
+        .env("HEALTH_PROBE_PORT", ports[1].number().to_string());
+    Ok((program, ports))
+}

@@ -1,0 +1,104 @@
+//! Which specs there are, and which of them share a cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::report::{self, Spec};
+use crate::binaries::{Binary, ensure};
+
+/// One of upstream's test programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    Regression,
+    Disruption,
+}
+
+impl Suite {
+    const ALL: [Self; 2] = [Self::Regression, Self::Disruption];
+
+    /// As the suite describes itself; it is part of what a focus matches.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Regression => "Regression",
+            Self::Disruption => "Disruption",
+        }
+    }
+
+    /// The compiled suite, built now if it has to be. Blocks.
+    pub fn program(self) -> Result<PathBuf> {
+        ensure(match self {
+            Self::Regression => Binary::RegressionSuite,
+            Self::Disruption => Binary::DisruptionSuite,
+        })
+    }
+}
+
+/// Specs that run one after the other on one cluster.
+#[derive(Debug, Clone)]
+pub struct Group {
+    pub suite: Suite,
+    pub name: String,
+    /// The full texts of the specs.
+    pub specs: Vec<String>,
+}
+
+/// All specs whose text contains `focus`, by their outermost container, the longest-running first. Blocks.
+pub fn groups(focus: &str) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for suite in Suite::ALL {
+        for spec in specs(suite)? {
+            if !spec.text().to_lowercase().contains(&focus.to_lowercase()) {
+                continue;
+            }
+            match groups.iter_mut().find(|group| group.suite == suite && group.name == spec.group()) {
+                Some(group) => group.specs.push(spec.text()),
+                None => groups.push(Group { suite, name: spec.group().to_owned(), specs: vec![spec.text()] }),
+            }
+        }
+    }
+    if groups.is_empty() {
+        bail!(
+            "no spec of the suites contains {focus:?}; FOCUS is a part of a spec's text, such as \"Termination\""
+        );
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(rough_seconds(&group.name)));
+    Ok(groups)
+}
+
+/// What a group takes against Karpenter, to start the long ones first.
+fn rough_seconds(group: &str) -> u32 {
+    match group {
+        "Drift" => 1914,
+        "Repair" => 1780,
+        "CapacityBuffer" => 1492,
+        "NodeClaim" => 1081,
+        "StaticCapacity" => 670,
+        "Chaos" => 615,
+        "Integration" => 546,
+        "Termination" => 500,
+        "Reboot" => 400,
+        _ => 300,
+    }
+}
+
+fn specs(suite: Suite) -> Result<Vec<Spec>> {
+    let dir = tempfile::tempdir()?;
+    let list = dir.path().join("specs.json");
+    let status = Command::new(suite.program()?)
+        .args(["--ginkgo.dry-run", &json_report(&list)])
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot list the specs of {}", suite.description()))?;
+    if !status.success() {
+        bail!("listing the specs of {} failed ({status})", suite.description());
+    }
+    report::read(&list)
+}
+
+pub(super) fn json_report(path: &Path) -> String {
+    format!("--ginkgo.json-report={}", path.display())
+}
