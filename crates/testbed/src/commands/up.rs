@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use headstart_testbed::binaries::{Binary, ensure};
+use headstart_testbed::peers::{self, Peer};
 use headstart_testbed::{ControlPlane, Options, Rate, Stages};
 
 use super::interrupted;
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Milliseconds until a bound pod runs.
     #[arg(long, default_value_t = 0)]
     pod_ready_ms: u64,
+    /// Install Karpenter's CustomResourceDefinitions and run this operator on the control plane.
+    #[arg(long, value_enum)]
+    peer: Option<Peer>,
     /// Use the kwok stages of Karpenter's suites: unhealthy nodes, slow pod deletion, reboots.
     #[arg(long)]
     karpenter_stages: bool,
@@ -70,8 +74,27 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
         link.display(),
         plane.dir().join("logs").display(),
     );
+    let _running = match arguments.peer {
+        Some(peer) => Some(run_peer(&plane, peer).await?),
+        None => None,
+    };
     interrupted().await?;
     eprintln!("ending the control plane");
     drop(plane);
     Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "this is what the command is for")]
+async fn run_peer(plane: &ControlPlane, peer: Peer) -> Result<peers::Running> {
+    peers::install_crds(plane).await?;
+    let running = peers::run(plane, peer, &[("FEATURE_GATES", "CapacityBuffer=true")]).await?;
+    println!(
+        "\n{} runs on it (log {}, metrics http://127.0.0.1:{}/metrics). Give it pods and a NodePool:\n\n  \
+           kubectl apply -f examples/quickstart.yaml\n  \
+           kubectl get nodepools,nodeclaims,nodes,pods --watch",
+        peer.name(),
+        plane.log(peer.name()).display(),
+        running.metrics_port(),
+    );
+    Ok(running)
 }

@@ -1,0 +1,73 @@
+# Everything one does with this repository. `make help` prints this list.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+CACHE := $(or $(HEADSTART_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headstart)
+DENY_VERSION := 0.20.2
+DENY := $(CACHE)/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+TESTBED = $(CARGO) run --quiet --package headstart-testbed --
+
+PEER ?= karpenter
+FOCUS ?=
+JOBS ?= 11
+
+##@ Look
+
+.PHONY: help demo testbed
+help: ## Print this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## Show what works so far: the API, a real cluster on loopback, a cloud that keeps books
+	@$(TESTBED) tour
+
+testbed: build ## Run a real control plane on loopback until Ctrl-C (ARGS="--peer karpenter" adds Karpenter)
+	@$(TESTBED) up $(ARGS)
+
+##@ Work
+
+.PHONY: build check format crds deny
+build:
+	@$(CARGO) build --quiet --workspace --bins
+
+check: ## Format, lints, unit tests, licences: what to run before each commit
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	$(CARGO) test --workspace --exclude headstart-testbed --quiet
+	$(CARGO) test --package headstart-testbed --lib --bins --quiet
+	@$(MAKE) --no-print-directory deny
+
+format: ## Format the code
+	$(CARGO) fmt --all
+
+crds: ## Write the CustomResourceDefinitions in crds/ anew
+	$(CARGO) run --quiet --package headstart-cli -- crds --dir crds
+
+deny: $(DENY) ## Check licences, sources and banned crates
+	$(DENY) --log-level error check licenses bans sources
+
+$(DENY):
+	@echo "installing cargo-deny $(DENY_VERSION) into $(CACHE)/tools (once; about 4 minutes)"
+	@$(CARGO) install --quiet cargo-deny --version $(DENY_VERSION) --locked --root $(CACHE)/tools/cargo-deny-$(DENY_VERSION)
+
+##@ Prove
+
+.PHONY: test binaries suites bench
+test: ## Everything that must hold: `make check`, then the tests on real control planes
+	@echo "== 1/3 format, lints, unit tests, licences"
+	@$(MAKE) --no-print-directory check
+	@echo "== 2/3 programs of the testbed (built once, about 10 minutes)"
+	@$(MAKE) --no-print-directory binaries
+	@echo "== 3/3 tests on real control planes"
+	$(CARGO) test --package headstart-testbed --tests --quiet -- --test-threads 2
+
+binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the cache
+	@$(TESTBED) binaries --peers
+
+suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
+	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)
+
+bench: ## Measure: time and memory of what this repository builds
+	@echo "there is nothing to measure yet"
