@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::{BINARIES_VARIABLE, CACHE_VARIABLE, Module, Recipe};
+use crate::keeper::Keeper;
 use crate::process::tail;
 
 /// How often a build that takes long says that it is still going on.
@@ -25,7 +26,7 @@ pub(super) fn check_go() -> Result<()> {
 }
 
 /// Builds one program to `output`.
-pub(super) fn build(name: &str, recipe: &Recipe, output: &Path, cache: &Path) -> Result<()> {
+pub(super) fn build(name: &str, recipe: &Recipe, output: &Path, cache: &Path, keeper: &Keeper) -> Result<()> {
     let log = cache.join(format!("{name}.build.log"));
     let out = File::create(&log).with_context(|| full_or_forbidden(cache))?;
     let mut command = go(recipe.module);
@@ -34,6 +35,7 @@ pub(super) fn build(name: &str, recipe: &Recipe, output: &Path, cache: &Path) ->
     } else {
         command.arg("build");
     }
+    keeper.adopt(&mut command);
     let mut child = command
         .args(["-trimpath", "-ldflags", recipe.ldflags, "-o"])
         .arg(output)

@@ -7,9 +7,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use super::{Asset, Binary, Recipe, build};
+use crate::keeper::Keeper;
 
 /// Overrides where the cache lives.
 pub const CACHE_VARIABLE: &str = "HEADSTART_CACHE_DIR";
+
+/// How the names of unfinished builds begin.
+const PARTIAL: &str = "partial-";
 
 /// Finds or builds each of `binaries`.
 pub(super) fn binaries(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
@@ -36,7 +40,7 @@ pub(super) fn binaries(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
                 recipe.rough_seconds
             );
             let start = Instant::now();
-            publish(path, |partial| build::build(binary.name(), &recipe, partial, &dir))?;
+            publish(path, |keeper, output| build::build(binary.name(), &recipe, output, &dir, keeper))?;
             eprintln!(
                 "[{}/{}] {} built in {} s",
                 index + 1,
@@ -59,7 +63,7 @@ pub(super) fn asset(asset: Asset) -> Result<PathBuf> {
         let _lock = lock(&dir)?;
         build::check_go()?;
         let source = build::module_source(module, import_path)?;
-        publish(&path, |partial| copy_yaml(&source, folders, partial))?;
+        publish(&path, |_, output| copy_yaml(&source, folders, output))?;
     }
     Ok(path)
 }
@@ -79,28 +83,21 @@ fn copy_yaml(source: &Path, folders: &[&str], target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets `make` write beside `path` and moves the result there once it is complete.
-fn publish(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+/// Lets `make` write to a place of its own and moves the result to `path` once it is complete.
+///
+/// The place, and every process that `make` gives to the keeper, go when this process goes, however that happens.
+fn publish(path: &Path, make: impl FnOnce(&Keeper, &Path) -> Result<()>) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    remove(&partial);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).with_context(|| unusable(parent))?;
-    }
-    if let Err(error) = make(&partial) {
-        remove(&partial);
-        return Err(error);
-    }
-    fs::rename(&partial, path).with_context(|| format!("cannot move a finished build to {}", path.display()))
-}
-
-fn remove(path: &Path) {
-    let _ = fs::remove_dir_all(path);
-    let _ = fs::remove_file(path);
+    let parent = path.parent().context("a cached file has a directory")?;
+    fs::create_dir_all(parent).with_context(|| unusable(parent))?;
+    let place =
+        tempfile::Builder::new().prefix(PARTIAL).tempdir_in(parent).with_context(|| unusable(parent))?;
+    let keeper = Keeper::new(place.keep())?;
+    let output = keeper.dir().join("output");
+    make(&keeper, &output)?;
+    fs::rename(&output, path).with_context(|| format!("cannot move a finished build to {}", path.display()))
 }
 
 fn cache_dir() -> Result<PathBuf> {
@@ -174,8 +171,8 @@ mod tests {
     fn a_failed_build_leaves_nothing_that_could_be_used() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program-0123");
-        let result = publish(&path, |partial| {
-            fs::write(partial, "half a program")?;
+        let result = publish(&path, |_, output| {
+            fs::write(output, "half a program")?;
             bail!("the disk is full")
         });
         assert_eq!(result.unwrap_err().to_string(), "the disk is full");
@@ -183,11 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_build_is_made_again() {
+    fn a_finished_build_is_all_that_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program-0123");
-        fs::write(dir.path().join("program-0123.partial"), "half a program").unwrap();
-        publish(&path, |partial| Ok(fs::write(partial, "a program")?)).unwrap();
+        publish(&path, |_, output| Ok(fs::write(output, "a program")?)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a program");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
