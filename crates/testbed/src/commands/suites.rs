@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::StreamExt;
 use headstart_testbed::peers::Peer;
 use headstart_testbed::suites::{Group, Spec, Verdict, groups, known_failure, run_group, table};
-use tokio::sync::Semaphore;
 
 use super::interrupted;
 
@@ -75,39 +73,35 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(if unexpected || !complete { 2 } else { 0 }))
 }
 
+/// Runs the groups that mostly wait side by side, then those that do not one after the other.
 async fn run_all(groups: &[Group], arguments: &Arguments) -> Vec<(String, Vec<Spec>)> {
-    let places = Arc::new(Semaphore::new(arguments.jobs.max(1)));
-    let mut running: FuturesUnordered<_> = groups
-        .iter()
-        .map(|group| {
-            let places = places.clone();
-            let logs = arguments.logs.join(&group.name);
-            async move {
-                let _place = places.acquire().await;
-                eprintln!("{}: started, {} specs", group.name, group.specs.len());
-                (group, run_group(group, arguments.peer, &logs).await)
-            }
-        })
-        .collect();
+    let (busy, waiting): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.is_busy());
+    let mut results = run_at_once(&waiting, arguments.jobs.max(1), arguments).await;
+    results.extend(run_at_once(&busy, 1, arguments).await);
+    results.sort_by(|(a, _), (b, _)| a.cmp(b));
+    results
+}
+
+async fn run_at_once(groups: &[&Group], jobs: usize, arguments: &Arguments) -> Vec<(String, Vec<Spec>)> {
+    let run = |group: &Group| {
+        let (group, logs) = (group.clone(), arguments.logs.join(&group.name));
+        async move {
+            eprintln!("{}: started, {} specs", group.name, group.specs.len());
+            let result = run_group(&group, arguments.peer, &logs).await;
+            (group, result)
+        }
+    };
+    let mut running = futures::stream::iter(groups.iter().map(|group| run(group))).buffer_unordered(jobs);
     let mut results = Vec::new();
     while let Some((group, result)) = running.next().await {
-        match result {
+        match &result {
             Ok(specs) => {
                 let failed = specs.iter().filter(|spec| spec.verdict == Verdict::Fail).count();
-                eprintln!(
-                    "{}: ended, {failed} of {} failed ({} groups left)",
-                    group.name,
-                    specs.len(),
-                    running.len()
-                );
-                results.push((group.name.clone(), specs));
+                eprintln!("{}: ended, {failed} of {} failed", group.name, specs.len());
             }
-            Err(error) => {
-                eprintln!("{}: could not run: {error:#}", group.name);
-                results.push((group.name.clone(), Vec::new()));
-            }
+            Err(error) => eprintln!("{}: could not run: {error:#}", group.name),
         }
+        results.push((group.name, result.unwrap_or_default()));
     }
-    results.sort_by(|(a, _), (b, _)| a.cmp(b));
     results
 }

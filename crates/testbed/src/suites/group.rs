@@ -44,6 +44,13 @@ pub struct Group {
     pub specs: Vec<String>,
 }
 
+impl Group {
+    /// Whether its specs keep the processors busy rather than wait; beside others they would cost them their leases.
+    pub fn is_busy(&self) -> bool {
+        self.name == "Performance"
+    }
+}
+
 /// All specs whose text contains `focus`, by their outermost container, the longest-running first. Blocks.
 pub fn groups(focus: &str) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
