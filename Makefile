@@ -69,5 +69,5 @@ binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the
 suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
 	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)
 
-bench: ## Measure: time and memory of what this repository builds
-	@echo "there is nothing to measure yet"
+bench: build ## Measure how Karpenter reacts to load on the testbed (ARGS="--pods 1000 --runs 1")
+	@$(TESTBED) bench $(ARGS)

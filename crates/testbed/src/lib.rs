@@ -17,6 +17,7 @@ mod options;
 pub mod peers;
 mod ports;
 mod process;
+pub mod reaction;
 mod stages;
 pub mod suites;
 

@@ -23,6 +23,7 @@ enum Command {
     Up(commands::up::Arguments),
     Binaries(commands::binaries::Arguments),
     Suites(commands::suites::Arguments),
+    Bench(commands::bench::Arguments),
 }
 
 #[tokio::main]
@@ -31,6 +32,7 @@ async fn main() -> ExitCode {
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Binaries(arguments) => commands::binaries::run(&arguments),
         Command::Suites(arguments) => commands::suites::run(arguments).await,
+        Command::Bench(arguments) => commands::bench::run(arguments).await,
     };
     match result {
         Ok(code) => code,

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod bench;
 pub(crate) mod binaries;
 pub(crate) mod suites;
 pub(crate) mod up;

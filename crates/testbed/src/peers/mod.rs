@@ -4,8 +4,10 @@ mod deployment;
 mod follower;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -97,6 +99,26 @@ pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
         await_condition(crds.clone(), &name, is_crd_established()).await?;
     }
     Ok(())
+}
+
+/// Waits until an operator holds Karpenter's lease.
+pub async fn wait_for_leader(plane: &ControlPlane) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
+    let held = async {
+        loop {
+            if let Ok(Some(lease)) = leases.get_opt("karpenter-leader-election").await
+                && lease.spec.and_then(|spec| spec.holder_identity).is_some_and(|holder| !holder.is_empty())
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let limit = Duration::from_mins(3);
+    let held = tokio::time::timeout(limit, held).await;
+    held.with_context(|| {
+        format!("no operator took its lease within {} s; its log tells why", limit.as_secs())
+    })
 }
 
 /// A program with the environment that Karpenter's chart gives it, on ports of its own.

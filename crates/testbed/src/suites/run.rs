@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::group::{Group, json_report};
@@ -15,9 +13,6 @@ use crate::control_plane::ControlPlane;
 use crate::options::{Options, Stages};
 use crate::peers::{self, Peer};
 use crate::process::Program;
-
-/// How long an operator may take to win its lease before the group is given up.
-const READY_LIMIT: Duration = Duration::from_mins(3);
 
 /// Brings up a cluster with `peer` on it, runs the group and returns its specs. Logs are copied to `logs`.
 pub async fn run_group(group: &Group, peer: Peer, logs: &Path) -> Result<Vec<Spec>> {
@@ -46,7 +41,7 @@ pub async fn run_group(group: &Group, peer: Peer, logs: &Path) -> Result<Vec<Spe
 }
 
 async fn run_specs(plane: &ControlPlane, group: &Group, program: &Path, report: &Path) -> Result<()> {
-    wait_for_leader(plane).await?;
+    peers::wait_for_leader(plane).await?;
     let focus = group
         .specs
         .iter()
@@ -65,27 +60,6 @@ async fn run_specs(plane: &ControlPlane, group: &Group, program: &Path, report: 
     plane.spawn(suite)?;
     while plane.exited("suite")?.is_none() {
         tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    Ok(())
-}
-
-async fn wait_for_leader(plane: &ControlPlane) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
-    let held = async {
-        loop {
-            if let Ok(Some(lease)) = leases.get_opt("karpenter-leader-election").await
-                && lease.spec.and_then(|spec| spec.holder_identity).is_some_and(|holder| !holder.is_empty())
-            {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    };
-    if tokio::time::timeout(READY_LIMIT, held).await.is_err() {
-        bail!(
-            "the operator did not take its lease within {} s; its log is among the group's logs",
-            READY_LIMIT.as_secs()
-        );
     }
     Ok(())
 }
