@@ -99,7 +99,9 @@ async fn watch(plane: &ControlPlane, n_pods: usize) -> Result<Seen> {
     Ok(seen)
 }
 
-async fn create(plane: &ControlPlane, resource: &ApiResource, object: Value) -> Result<()> {
+async fn create(plane: &ControlPlane, resource: &ApiResource, mut object: Value) -> Result<()> {
+    object["apiVersion"] = resource.api_version.as_str().into();
+    object["kind"] = resource.kind.as_str().into();
     let api: Api<DynamicObject> = Api::all_with(plane.client(), resource);
     api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
     Ok(())

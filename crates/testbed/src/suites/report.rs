@@ -133,7 +133,7 @@ pub fn table(results: &[(String, Vec<Spec>)]) -> String {
             };
             let _ = writeln!(out, "  {verdict:5} {:>5} s  {text}", spec.duration.as_secs());
             if spec.verdict == Verdict::Fail {
-                let why = known_failure(&text).map_or_else(|| spec.message.clone(), str::to_owned);
+                let why = known_failure(&text).map_or_else(|| shorten(&spec.message), str::to_owned);
                 let _ = writeln!(
                     out,
                     "                 {}",
@@ -155,6 +155,15 @@ pub fn table(results: &[(String, Vec<Spec>)]) -> String {
         all.len()
     );
     out
+}
+
+/// Some specs list every node in their message.
+fn shorten(message: &str) -> String {
+    const LIMIT: usize = 400;
+    match message.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{} …", &message[..end]),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
