@@ -54,6 +54,8 @@ pub enum Binary {
     Karpenter,
     /// Prints the hash that Karpenter's own code gives to each NodePool on its input.
     KarpenterHash,
+    /// Asks Karpenter's own scheduler where the pods of a case on its input go.
+    KarpenterSolve,
     /// Karpenter's end-to-end suite `test/suites/regression`.
     RegressionSuite,
     /// Karpenter's end-to-end suite `test/suites/disruption`.
@@ -85,7 +87,7 @@ impl Binary {
         Self::Kubectl,
         Self::Kwok,
     ];
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeScheduler,
@@ -94,6 +96,7 @@ impl Binary {
         Self::Kwok,
         Self::Karpenter,
         Self::KarpenterHash,
+        Self::KarpenterSolve,
         Self::RegressionSuite,
         Self::DisruptionSuite,
     ];
@@ -109,6 +112,7 @@ impl Binary {
             Self::Kwok => "kwok",
             Self::Karpenter => "karpenter",
             Self::KarpenterHash => "karpenter-hash",
+            Self::KarpenterSolve => "karpenter-solve",
             Self::RegressionSuite => "karpenter-regression.test",
             Self::DisruptionSuite => "karpenter-disruption.test",
         }
@@ -133,6 +137,7 @@ impl Binary {
             Self::Kwok => program(Module::Kwok, "sigs.k8s.io/kwok/cmd/kwok", STRIPPED, 70),
             Self::Karpenter => program(Module::Karpenter, "sigs.k8s.io/karpenter/kwok", STRIPPED, 120),
             Self::KarpenterHash => program(Module::Karpenter, "./hash", STRIPPED, 20),
+            Self::KarpenterSolve => program(Module::Karpenter, "./solve", STRIPPED, 20),
             Self::RegressionSuite => suite("sigs.k8s.io/karpenter/test/suites/regression"),
             Self::DisruptionSuite => suite("sigs.k8s.io/karpenter/test/suites/disruption"),
         }
