@@ -11,6 +11,7 @@ pub mod binaries;
 mod certs;
 mod components;
 mod control_plane;
+pub mod instance_types;
 mod keeper;
 mod kubeconfig;
 mod options;
@@ -20,6 +21,7 @@ mod process;
 pub mod reaction;
 mod stages;
 pub mod suites;
+pub mod workload;
 
 pub use control_plane::{ControlPlane, connect};
 pub use options::{Component, Options, Rate, Stages};
