@@ -14,6 +14,7 @@ mod millis;
 pub mod notice;
 pub mod port;
 pub mod repair;
+pub mod testcloud;
 
 pub use catalog::Catalog;
 pub use error::CloudError;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::CloudError;
+use crate::hash;
 use crate::notice::{Cursor, Notices};
 use crate::repair::RepairPolicy;
 
@@ -223,6 +224,18 @@ pub mod tag {
 }
 
 impl LaunchRequest {
+    /// What must not change while a token is in use: the class and the ordered offerings, as one short text.
+    ///
+    /// Labels and tags are left out: people may edit a `NodeClaim`'s labels between two attempts.
+    pub fn digest(&self) -> String {
+        let ClassRef { group, kind, name } = &self.class;
+        let offerings = self.offerings.iter().flat_map(|o| {
+            [&*o.instance_type, &*o.zone, &*o.capacity_type, o.reservation.as_deref().unwrap_or_default()]
+        });
+        let parts: Vec<&str> = [group.as_str(), kind, name].into_iter().chain(offerings).collect();
+        format!("{:016x}", hash::stable(&parts))
+    }
+
     /// The tags that the instance must bear: the caller's and those naming the owner.
     pub fn all_tags(&self) -> BTreeMap<String, String> {
         let mut tags = self.tags.clone();

@@ -1,0 +1,7 @@
+//! The test cloud, seen from outside: a client for the program `testcloud`, and the messages both speak.
+
+mod client;
+mod http;
+pub mod wire;
+
+pub use client::{BadEndpoint, TestCloud};
