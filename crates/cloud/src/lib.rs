@@ -8,6 +8,8 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 pub mod error;
 mod hash;
 mod millis;

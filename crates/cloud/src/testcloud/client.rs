@@ -16,7 +16,7 @@ use crate::port::{ClassKind, ClassRef, Cloud, Instance, Launch, LaunchRequest, P
 use crate::repair::{RepairAction, RepairPolicy};
 
 /// How long a call may take before its answer counts as lost.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A client of the program `testcloud`.
 pub struct TestCloud {
@@ -36,13 +36,16 @@ impl TestCloud {
 
     /// The same with another deadline for each call.
     pub fn with_deadline(endpoint: &str, deadline: Duration) -> Result<Self, BadEndpoint> {
-        let authority = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        match authority {
-            Some(authority) if authority.contains(':') && !authority.contains('/') => {
-                Ok(Self { http: Http::new(authority.to_owned(), deadline) })
-            }
-            _ => Err(BadEndpoint(endpoint.to_owned())),
-        }
+        Ok(Self { http: Http::new(authority(endpoint)?, deadline) })
+    }
+}
+
+/// The host and port of an address.
+pub(super) fn authority(endpoint: &str) -> Result<String, BadEndpoint> {
+    let authority = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    match authority {
+        Some(authority) if authority.contains(':') && !authority.contains('/') => Ok(authority.to_owned()),
+        _ => Err(BadEndpoint(endpoint.to_owned())),
     }
 }
 
