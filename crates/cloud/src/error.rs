@@ -132,6 +132,9 @@ pub mod reason {
     pub const INVALID_REQUEST: &str = "InvalidRequest";
     /// The cloud answered in a way this client does not understand.
     pub const BAD_ANSWER: &str = "BadAnswer";
+    /// All of them.
+    pub const ALL: [&str; 6] =
+        [TOKEN_REUSED, INSTANCE_ENDED, REBOOT_NOT_SUPPORTED, REBOOT_FAILED, INVALID_REQUEST, BAD_ANSWER];
 }
 
 #[cfg(test)]

@@ -8,12 +8,15 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 pub mod error;
 mod hash;
 mod millis;
 pub mod notice;
 pub mod port;
 pub mod repair;
+pub mod testcloud;
 
 pub use catalog::Catalog;
 pub use error::CloudError;

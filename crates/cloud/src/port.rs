@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::CloudError;
+use crate::hash;
 use crate::notice::{Cursor, Notices};
 use crate::repair::RepairPolicy;
 
@@ -87,7 +88,7 @@ pub struct ClassRef {
 #[serde(transparent)]
 pub struct ProviderId(pub String);
 
-/// The idempotency token of a launch: the uid of its `NodeClaim`.
+/// The idempotency token of a launch: the uid of its NodeClaim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub String);
@@ -109,15 +110,15 @@ pub struct OfferingKey {
 
 /// A request for one instance.
 ///
-/// INVARIANT: it depends on the `NodeClaim`'s immutable parts alone, so that a token never carries two requests.
+/// INVARIANT: it depends on the NodeClaim's immutable parts alone, so that a token never carries two requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchRequest {
     /// The idempotency token.
     pub token: Token,
-    /// The `NodeClaim`'s name.
+    /// The NodeClaim's name.
     pub claim: String,
-    /// The `NodePool`'s name; empty for a `NodeClaim` without one.
+    /// The NodePool's name; empty for a NodeClaim without one.
     pub pool: String,
     /// The node class.
     pub class: ClassRef,
@@ -127,11 +128,11 @@ pub struct LaunchRequest {
     pub node: NodeTemplate,
     /// What the pods meant for the node ask for.
     pub requests: Resources,
-    /// Further tags for the instance; the cloud adds the `NodeClaim`'s name and uid itself.
+    /// Further tags for the instance; the cloud adds the NodeClaim's name and uid itself.
     pub tags: BTreeMap<String, String>,
 }
 
-/// The parts of a Node that its `NodeClaim` determines.
+/// The parts of a Node that its NodeClaim determines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTemplate {
@@ -196,7 +197,7 @@ pub struct Instance {
     pub allocatable: Resources,
     /// The labels its Node will have because of what it is: type, zone, capacity type, sizes.
     pub labels: BTreeMap<String, String>,
-    /// Its tags, with the `NodeClaim`'s name and uid among them.
+    /// Its tags, with the NodeClaim's name and uid among them.
     pub tags: BTreeMap<String, String>,
     /// The machine image it runs, if the cloud has images.
     pub image: Option<String>,
@@ -214,15 +215,27 @@ pub enum State {
 
 /// Tags every cloud puts on an instance so that its owner can be found.
 pub mod tag {
-    /// The `NodeClaim`'s name.
+    /// The NodeClaim's name.
     pub const CLAIM: &str = "karpenter.sh/nodeclaim";
-    /// The `NodeClaim`'s uid, which is also the launch token.
+    /// The NodeClaim's uid, which is also the launch token.
     pub const CLAIM_UID: &str = "headstart.dev/nodeclaim-uid";
-    /// The `NodePool`'s name.
+    /// The NodePool's name.
     pub const POOL: &str = "karpenter.sh/nodepool";
 }
 
 impl LaunchRequest {
+    /// What must not change while a token is in use: the class and the ordered offerings, as one short text.
+    ///
+    /// Labels and tags are left out: people may edit a NodeClaim's labels between two attempts.
+    pub fn digest(&self) -> String {
+        let ClassRef { group, kind, name } = &self.class;
+        let offerings = self.offerings.iter().flat_map(|o| {
+            [&*o.instance_type, &*o.zone, &*o.capacity_type, o.reservation.as_deref().unwrap_or_default()]
+        });
+        let parts: Vec<&str> = [group.as_str(), kind, name].into_iter().chain(offerings).collect();
+        format!("{:016x}", hash::stable(&parts))
+    }
+
     /// The tags that the instance must bear: the caller's and those naming the owner.
     pub fn all_tags(&self) -> BTreeMap<String, String> {
         let mut tags = self.tags.clone();
