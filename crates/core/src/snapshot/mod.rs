@@ -114,7 +114,7 @@ pub struct Pool {
     /// What all nodes and claims of the pool have now, those being deleted included.
     pub used: Resources,
     /// What can be bought, overlays applied.
-    pub types: Arc<[InstanceType]>,
+    pub types: Arc<[Arc<InstanceType>]>,
 }
 
 /// A node that exists or is on its way.

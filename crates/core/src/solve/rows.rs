@@ -21,7 +21,7 @@ use crate::solve::reqs::{ReqId, ReqSets};
 /// What can be bought for a pool.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    pub(crate) types: Arc<[InstanceType]>,
+    types: Arc<[Arc<InstanceType>]>,
     all: Vec<Row>,
     /// Room for pods after daemons, row by row, one amount for each column.
     room: Vec<i64>,
@@ -81,7 +81,7 @@ pub(crate) struct Buy {
 impl Rows {
     /// Lays out the types; `daemons_of` says which daemons would run on a type.
     pub(crate) fn new(
-        types: &Arc<[InstanceType]>,
+        types: &Arc<[Arc<InstanceType>]>,
         columns: &Columns,
         mut daemons_of: impl FnMut(&InstanceType) -> DaemonSet,
     ) -> Self {

@@ -17,7 +17,7 @@ pub(crate) fn well_known() -> WellKnown {
 }
 
 /// The catalogue of that name: `F`, `A`, or a number of types of growing size.
-pub(crate) fn catalog(name: &str) -> Arc<[InstanceType]> {
+pub(crate) fn catalog(name: &str) -> Arc<[Arc<InstanceType>]> {
     match name {
         "F" => [
             ("default", "4", "4Gi", "5", "amd64", ""),
@@ -32,7 +32,7 @@ pub(crate) fn catalog(name: &str) -> Arc<[InstanceType]> {
             if !gpu.is_empty() {
                 capacity.set(gpu, "2".parse().unwrap());
             }
-            instance_type(name, capacity, arch)
+            Arc::new(instance_type(name, capacity, arch))
         })
         .into(),
         "A" => assorted(),
@@ -41,7 +41,7 @@ pub(crate) fn catalog(name: &str) -> Arc<[InstanceType]> {
                 let (cpu, memory, pods) =
                     ((i + 1).to_string(), format!("{}Gi", 2 * (i + 1)), (10 * (i + 1)).to_string());
                 let capacity = resources(&[(CPU, &cpu), (MEMORY, &memory), (PODS, &pods)]);
-                instance_type(&format!("fake-it-{i}"), capacity, "amd64")
+                Arc::new(instance_type(&format!("fake-it-{i}"), capacity, "amd64"))
             })
             .collect(),
     }
@@ -99,7 +99,7 @@ pub(crate) fn instance_type(name: &str, capacity: Resources, arch: &str) -> Inst
 }
 
 /// Every combination of size, zone, capacity type, system and architecture, each with a single offering.
-fn assorted() -> Arc<[InstanceType]> {
+fn assorted() -> Arc<[Arc<InstanceType>]> {
     let mut all = Vec::new();
     for cpu in [1, 2, 4, 8, 16, 32, 64] {
         for memory in [1, 2, 4, 8, 16, 32, 64, 128] {
@@ -124,14 +124,14 @@ fn assorted() -> Arc<[InstanceType]> {
                                 Requirement::any_of(ZONE, &[zone]),
                                 Requirement::any_of(CAPACITY_TYPE, &[capacity_type]),
                             ];
-                            all.push(InstanceType {
+                            all.push(Arc::new(InstanceType {
                                 name: name.into(),
                                 requirements: requirements.into_iter().collect(),
                                 offerings: vec![offering(capacity_type, zone, price(&capacity))],
                                 capacity,
                                 overhead: overhead(),
                                 ..InstanceType::default()
-                            });
+                            }));
                         }
                     }
                 }

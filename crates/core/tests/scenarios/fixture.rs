@@ -138,7 +138,7 @@ fn amounts(text: &str) -> Resources {
     text.split(',').map(|part| part.split_once(':').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect()
 }
 
-fn pool(name: &str, words: &[&str], types: &Arc<[headstart_core::catalog::InstanceType]>) -> Pool {
+fn pool(name: &str, words: &[&str], types: &Arc<[Arc<headstart_core::catalog::InstanceType>]>) -> Pool {
     let mut pool = Pool { name: name.into(), types: types.clone(), ..Pool::default() };
     for (word, value) in words.iter().map(|word| word.split_once('=').unwrap()) {
         match word {
