@@ -64,14 +64,24 @@ impl Resources {
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += *amount;
+            match self.0.get_mut(name) {
+                Some(mine) => *mine += *amount,
+                None => {
+                    self.0.insert(name.clone(), *amount);
+                }
+            }
         }
     }
 
     /// Subtracts every amount of `other`; results may be negative.
     pub fn sub(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() -= *amount;
+            match self.0.get_mut(name) {
+                Some(mine) => *mine -= *amount,
+                None => {
+                    self.0.insert(name.clone(), -*amount);
+                }
+            }
         }
     }
 

@@ -1,0 +1,230 @@
+//! The packing policy `compat`: Karpenter's choices.
+//!
+//! Pods in order of size; for each the first node that takes it, else the emptiest claim that does, else a new claim of the
+//! first pool that can. Pods that fail are tried again as long as others succeed.
+
+use std::collections::VecDeque;
+
+use crate::resources::{CPU, MEMORY};
+use crate::snapshot::{Demand, Pod};
+use crate::solve::attempt::Verdict;
+use crate::solve::classes::ClassId;
+use crate::solve::problem::Problem;
+use crate::solve::state::{Allowed, Narrowed, State};
+
+/// The order in which pods are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The largest first.
+    Size,
+    /// The most important first, then the largest.
+    Priority,
+}
+
+/// Places all pods of one kind of demand; returns those that found no place.
+pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand, order: Order) -> Vec<u32> {
+    let mut queue: VecDeque<u32> = sorted(&problem.snapshot.pods, demand, order).into();
+    let mut length_when_pushed = vec![0; problem.snapshot.pods.len()];
+    while let Some(&pod) = queue.front() {
+        if length_when_pushed[pod as usize] == queue.len() {
+            break;
+        }
+        queue.pop_front();
+        let class = problem.classes.of_pod[pod as usize];
+        if !state.place(problem, class, pod) {
+            queue.push_back(pod);
+            length_when_pushed[pod as usize] = queue.len();
+        }
+    }
+    queue.into()
+}
+
+fn sorted(pods: &[Pod], demand: Demand, order: Order) -> Vec<u32> {
+    let mut chosen: Vec<u32> =
+        (0..pods.len() as u32).filter(|pod| pods[*pod as usize].demand == demand).collect();
+    chosen.sort_by_cached_key(|pod| {
+        let pod = &pods[*pod as usize];
+        let priority = if order == Order::Priority { pod.shape.priority } else { 0 };
+        let requests = &pod.shape.requests;
+        let age = (pod.created, pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
+        (-i64::from(priority), -requests.get(CPU), -requests.get(MEMORY), age)
+    });
+    chosen
+}
+
+/// How an attempt with some wishes given up ended.
+enum Outcome {
+    Placed,
+    Failed,
+    /// The pod should wait for a reservation instead of giving up more wishes.
+    Wait,
+}
+
+impl State {
+    /// Finds a place for a pod, giving up its wishes one by one.
+    fn place(&mut self, problem: &mut Problem<'_>, class: ClassId, pod: u32) -> bool {
+        for variant in 0..problem.classes.all[class.0 as usize].variants.len() {
+            let of = &problem.classes.all[class.0 as usize];
+            let epoch = self.epoch(of, &of.variants[variant]);
+            if self.progress[class.0 as usize][variant].failed_at == Some(epoch) {
+                continue;
+            }
+            match self.place_variant(problem, class, variant, pod) {
+                Outcome::Placed => {
+                    if variant > 0 {
+                        self.relaxed.push((pod, variant));
+                    }
+                    return true;
+                }
+                Outcome::Wait => return false,
+                Outcome::Failed => self.progress[class.0 as usize][variant].failed_at = Some(epoch),
+            }
+        }
+        false
+    }
+
+    fn place_variant(
+        &mut self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        variant: usize,
+        pod: u32,
+    ) -> Outcome {
+        if let Some(node) = self.first_node(problem, class, variant) {
+            self.put_on_node(problem, class, pod, node);
+            return Outcome::Placed;
+        }
+        if self.fill_claim(problem, class, variant, pod) {
+            return Outcome::Placed;
+        }
+        self.open_claim(problem, class, variant, pod)
+    }
+
+    /// The first node that takes the pod.
+    fn first_node(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize) -> Option<usize> {
+        let (class_at, nodes) = (class.0 as usize, self.nodes.len());
+        for node in self.progress[class_at][variant].first_node..nodes {
+            if self.progress[class_at][variant].no_nodes.has(node) {
+                continue;
+            }
+            match self.node_takes(problem, class, variant, node) {
+                Verdict::Yes(()) => return Some(node),
+                Verdict::Never => {
+                    let progress = &mut self.progress[class_at][variant];
+                    progress.no_nodes.insert(node);
+                    if progress.first_node == node {
+                        progress.first_node += 1;
+                    }
+                }
+                Verdict::NotNow | Verdict::Wait => {}
+            }
+        }
+        None
+    }
+
+    /// Puts the pod on the emptiest claim that takes it.
+    fn fill_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> bool {
+        let class_at = class.0 as usize;
+        let mut candidates = std::mem::take(&mut self.progress[class_at][variant].candidates);
+        candidates.update(&self.claims);
+        let mut later = Vec::new();
+        let mut placed = false;
+        loop {
+            let claims = std::mem::take(&mut self.claims);
+            let next = candidates.pop(&claims, |reqs| self.is_open(problem, class, variant, reqs));
+            self.claims = claims;
+            let Some(claim) = next else { break };
+            match self.claim_takes(problem, class, variant, claim) {
+                Verdict::Yes(narrowed) => {
+                    self.put_on_claim(problem, class, pod, claim, narrowed);
+                    later.push(claim);
+                    placed = true;
+                    break;
+                }
+                Verdict::Never => {}
+                Verdict::NotNow | Verdict::Wait => later.push(claim),
+            }
+        }
+        for claim in later {
+            candidates.push(&self.claims, claim);
+        }
+        self.progress[class_at][variant].candidates = candidates;
+        placed
+    }
+
+    /// Whether groups let the class onto claims with this requirement set at all.
+    fn is_open(
+        &mut self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        variant: usize,
+        reqs: crate::solve::reqs::ReqId,
+    ) -> bool {
+        let of = &problem.classes.all[class.0 as usize];
+        let alternatives = of.volume_topology.len();
+        let Some(narrowed) = problem.reqs.narrow(reqs, of.variants[variant].claim_reqs) else { return false };
+        (0..alternatives).any(|alternative| {
+            let asked = problem.classes.all[class.0 as usize].volume_topology[alternative];
+            let before = problem.reqs.narrow(narrowed, asked);
+            before.is_some_and(|before| !self.options(problem, class, variant, before).is_empty())
+        })
+    }
+
+    /// Opens a claim of the first pool that can.
+    fn open_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> Outcome {
+        if self.progress[class.0 as usize][variant].no_claims {
+            return Outcome::Failed;
+        }
+        let mut for_good = true;
+        for pool in 0..problem.pools.len() {
+            if self.pools[pool].closed {
+                continue;
+            }
+            let rows = match self.pools[pool].allowed() {
+                Allowed::All => None,
+                Allowed::Some(rows) => Some(rows),
+                Allowed::Nothing => {
+                    self.pools[pool].turned_away = true;
+                    continue;
+                }
+            };
+            let limited = rows.is_some();
+            match self.pool_takes(problem, class, variant, pool, rows) {
+                Verdict::Yes(narrowed) => {
+                    self.open(problem, class, pod, pool, narrowed);
+                    return Outcome::Placed;
+                }
+                // COMPAT: a pool whose reservation may become free is not passed over for one of less weight.
+                Verdict::Wait => return Outcome::Wait,
+                Verdict::NotNow => for_good = false,
+                Verdict::Never => {
+                    let fits_otherwise = limited
+                        && matches!(self.pool_takes(problem, class, variant, pool, None), Verdict::Yes(_));
+                    self.pools[pool].turned_away |= fits_otherwise;
+                }
+            }
+        }
+        self.progress[class.0 as usize][variant].no_claims = for_good;
+        Outcome::Failed
+    }
+
+    fn open(&mut self, problem: &mut Problem<'_>, class: ClassId, pod: u32, pool: usize, narrowed: Narrowed) {
+        let columns = problem.columns.len();
+        let template = problem.pools[pool].template;
+        let relaxed = problem.pools[pool].min_values && {
+            let least =
+                |reqs| problem.reqs.get(reqs).iter().map(|r| r.min_values().unwrap_or(0)).sum::<u32>();
+            least(narrowed.reqs) < least(template)
+        };
+        let claim = self.claims.open(pool, narrowed.reqs, narrowed.rows.clone(), columns);
+        self.claims.get_mut(claim).min_values_relaxed = relaxed;
+        self.put_on_claim(problem, class, pod, claim, narrowed);
+        if !self.pools[pool].left().is_empty() {
+            let open = self.claims.get(claim);
+            let rows = &mut problem.pools[pool].rows;
+            let usable = rows.usable(open.reqs, &problem.reqs);
+            let holding: Vec<usize> = rows.holding(&usable, open.rows.as_deref(), &open.total).collect();
+            self.pools[pool].spend(problem, pool, &holding);
+        }
+    }
+}
