@@ -20,6 +20,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Tour(commands::tour::Arguments),
     Up(commands::up::Arguments),
     Binaries(commands::binaries::Arguments),
     Suites(commands::suites::Arguments),
@@ -29,6 +30,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Tour(arguments) => commands::tour::run(arguments).await,
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Binaries(arguments) => commands::binaries::run(&arguments),
         Command::Suites(arguments) => commands::suites::run(arguments).await,

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod binaries;
 pub(crate) mod suites;
+pub(crate) mod tour;
 pub(crate) mod up;
 
 use anyhow::Result;
