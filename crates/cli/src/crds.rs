@@ -1,7 +1,5 @@
 //! `headstart crds`: the custom resource definitions, to be installed in a cluster.
 
-#![expect(clippy::doc_markdown, reason = "docs are help texts, where kinds are plain words")]
-
 use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::Context;
