@@ -71,6 +71,9 @@ async fn tour(examples: &Path) -> Result<()> {
     let again = self::launch(&cloud).await?;
     ensure!(again.instance.id == instance.id, "the same token bought another instance");
     println!("the same request, sent again with the same token, found the same instance");
+    shell.until("kubectl get nodes --no-headers 2>/dev/null | wc -l", "1").await?;
+    println!("its node has joined; registering it, which is an operator's work, is done by hand here:");
+    shell.run("kubectl taint nodes --all karpenter.sh/unregistered:NoExecute-")?;
     shell
         .until("kubectl get pods --no-headers -l app=web --field-selector status.phase=Running | wc -l", "10")
         .await?;
@@ -81,7 +84,7 @@ async fn tour(examples: &Path) -> Result<()> {
     cloud.terminate(&instance.id).await?;
     shell.until("kubectl get nodes --no-headers 2>/dev/null | wc -l", "0").await?;
     println!("terminated; its node is gone, and nothing is left running:");
-    shell.run(&format!("testcloud audit --ledger {}", ledger(&plane).display()))?;
+    shell.run(&format!("testcloud audit --kubeconfig $KUBECONFIG --ledger {}", ledger(&plane).display()))?;
 
     println!(
         "\nNext: `make testbed ARGS=\"--peer karpenter\"` runs the real Karpenter on such a cluster, \
