@@ -1,5 +1,6 @@
 //! The test cloud as a [`Cloud`].
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,12 @@ impl TestCloud {
     /// The same with another deadline for each call.
     pub fn with_deadline(endpoint: &str, deadline: Duration) -> Result<Self, BadEndpoint> {
         Ok(Self { http: Http::new(authority(endpoint)?, deadline) })
+    }
+
+    /// Replaces all tags of an instance.
+    pub async fn set_tags(&self, id: &ProviderId, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
+        let Empty {} = self.http.send(Method::PUT, &path(id, "/tags")?, tags).await?;
+        Ok(())
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Status {
     now: Timestamp,
     /// How many instances there are.
     instances: Census,
+    /// How many things should have happened by now and have not yet.
+    due: usize,
     /// Lasting faults.
     settings: Settings,
     /// Faults that will fire.
@@ -34,6 +36,7 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
     let status = shared.cloud.look(|world, now| Status {
         now,
         instances: world.census(),
+        due: world.due(now).len() + world.node_tasks(now).len(),
         settings: world.settings.clone(),
         armed: world.armed().to_vec(),
         fired: world.fired().clone(),
