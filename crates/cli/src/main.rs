@@ -1,7 +1,10 @@
 //! The `headstart` command: what is common to all subcommands, and nothing else.
 
 mod crds;
+mod explain;
+mod manifests;
 mod output;
+mod plan;
 
 use std::{io, process::ExitCode};
 
@@ -10,7 +13,7 @@ use clap::{Parser, Subcommand};
 /// A proactive node autoscaler for Kubernetes that speaks Karpenter's API.
 #[derive(Parser)]
 #[command(name = "headstart", version, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 if nothing is wrong, 1 after an error.")]
+#[command(after_help = "Exit status: 0 if nothing is wrong, 1 after an error, 2 if a pod fits nowhere.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -19,6 +22,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Crds(crds::Args),
+    Explain(explain::Args),
+    Plan(plan::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,10 +37,12 @@ fn main() -> ExitCode {
     };
     let mut stdout = io::stdout().lock();
     let result = match cli.command {
-        Command::Crds(args) => crds::run(&args, &mut stdout),
+        Command::Crds(args) => crds::run(&args, &mut stdout).map(|()| ExitCode::SUCCESS),
+        Command::Explain(args) => explain::run(&args, &mut stdout),
+        Command::Plan(args) => plan::run(&args, &mut stdout),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -33,6 +33,19 @@ pub enum Dropped {
     AvoidedTaint,
 }
 
+impl std::fmt::Display for Dropped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NodeAffinityAlternative => "its first choice of node affinity",
+            Self::PodAffinityPreference => "the wish to be near other pods",
+            Self::PodAntiAffinityPreference => "the wish to stay away from other pods",
+            Self::NodePreference => "a preference for some nodes",
+            Self::SpreadPreference => "the wish to be spread",
+            Self::AvoidedTaint => "the wish to avoid tainted nodes",
+        })
+    }
+}
+
 impl Wishes {
     /// All wishes of a pod.
     fn all(shape: &Shape, preferences: Preferences) -> Self {

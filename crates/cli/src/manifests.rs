@@ -1,0 +1,88 @@
+//! A cluster from files: what `plan` and `explain` work on when there is no live one.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use headstart_cloud::catalog::{Catalog, Source};
+use headstart_intake::{Taken, World, read};
+
+/// Where objects and prices come from
+#[derive(clap::Args)]
+pub(crate) struct From {
+    /// Files or directories with Kubernetes objects, YAML or JSON; - reads standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE_OR_DIR", num_args = 1.., required = true)]
+    files: Vec<PathBuf>,
+    /// What can be bought: kwok, aws, azure, or a file in the format of Karpenter's KWOK provider
+    #[arg(long, value_name = "CATALOG", default_value = "kwok")]
+    catalog: Source,
+}
+
+/// A cluster as the files describe it.
+pub(crate) struct Cluster {
+    pub(crate) taken: Taken,
+    /// What of the catalog is modelled rather than known.
+    pub(crate) modelled: Vec<String>,
+    /// How long reading and decoding took.
+    pub(crate) decoding: Duration,
+}
+
+/// Reads everything.
+pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
+    let catalog =
+        Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    let mut world = World::new();
+    let mut unreadable = Vec::new();
+    let start = Instant::now();
+    for file in &args.files {
+        for path in expand(file)? {
+            let (documents, diagnostics) = read(&path.display().to_string(), &text(&path)?);
+            unreadable.extend(diagnostics);
+            for document in documents {
+                world.add(document);
+            }
+        }
+    }
+    let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
+    taken.diagnostics.extend(unreadable);
+    taken.diagnostics.sort();
+    Ok(Cluster { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() })
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let read = if path == Path::new("-") {
+        let mut text = Vec::new();
+        io::stdin().lock().read_to_end(&mut text).map(|_| text)
+    } else {
+        fs::read(path)
+    };
+    let bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
+    // A stray byte spoils the document it is in, not the others.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The files of a directory and those below it, in order.
+fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if path == Path::new("-") || !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut entries = fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
+        .with_context(|| format!("cannot list {}", path.display()))?;
+    entries.sort();
+    let mut files = Vec::new();
+    for entry in entries {
+        let manifest =
+            entry.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|e| ending == *e));
+        if entry.is_dir() {
+            files.extend(expand(&entry)?);
+        } else if manifest {
+            files.push(entry);
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,321 @@
+//! `headstart plan`: where pods would go and what that would cost.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+use headstart_core::{
+    plan::{Plan, PlannedClaim},
+    price::Price,
+    snapshot::Snapshot,
+    solve::{Packing, solve},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    manifests::{self, Cluster},
+    output,
+};
+
+/// Say which nodes would be bought for the pods that wait
+///
+/// Pods without a node count as waiting; Deployments, ReplicaSets, StatefulSets and Jobs count as the pods they still have
+/// to make.
+#[derive(clap::Args)]
+#[command(after_help = "Exit status: 2 if a pod fits nowhere.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    from: manifests::From,
+    /// How pods are packed
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "compat")]
+    packing: Policy,
+    /// Format to print
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Policy {
+    /// Karpenter's choices
+    Compat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// Exit status when a pod fits nowhere.
+const FITS_NOWHERE: u8 = 2;
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+    let cluster = manifests::load(&args.from)?;
+    let packing = match args.packing {
+        Policy::Compat => Packing::Compat,
+    };
+    let start = Instant::now();
+    let plan = solve(&cluster.taken.snapshot, packing);
+    let solving = start.elapsed();
+    match args.output {
+        Format::Json => write!(out, "{}", output::json(&document(&cluster, &plan, solving))?)?,
+        Format::Table => table(&cluster, &plan, out)?,
+    }
+    let all_fit = plan.unplaced.is_empty() && cluster.taken.rejected.is_empty();
+    Ok(if all_fit { ExitCode::SUCCESS } else { FITS_NOWHERE.into() })
+}
+
+fn name(snapshot: &Snapshot, pod: u32) -> String {
+    let pod = &snapshot.pods[pod as usize];
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+fn names(snapshot: &Snapshot, pods: &[u32]) -> Vec<String> {
+    pods.iter().map(|pod| name(snapshot, *pod)).collect()
+}
+
+fn on_existing(plan: &Plan) -> usize {
+    plan.existing.iter().map(|node| node.pods.len()).sum()
+}
+
+/// The plan for programs.
+fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
+    let snapshot = &cluster.taken.snapshot;
+    let claims = plan.claims.iter().map(|claim| {
+        let launch = claim.launch.as_ref().map(|launch| {
+            json!({
+                "instanceType": &*launch.instance_type,
+                "zone": &*launch.zone,
+                "capacityType": &*launch.capacity_type,
+            })
+        });
+        json!({
+            "nodePool": &*claim.pool,
+            "instanceTypes": texts(&claim.instance_types),
+            "zones": texts(&claim.zones),
+            "capacityTypes": texts(&claim.capacity_types),
+            "launch": launch,
+            "pricePerHour": claim.launch.as_ref().map(|launch| launch.price.dollars()),
+            "pods": names(snapshot, &claim.pods),
+        })
+    });
+    let existing = plan.existing.iter().map(|node| {
+        json!({ "node": &*snapshot.nodes[node.node as usize].name, "pods": names(snapshot, &node.pods) })
+    });
+    let unplaced = plan.unplaced.iter().map(|unplaced| {
+        let reasons: Vec<String> = unplaced.obstacles.iter().map(ToString::to_string).collect();
+        json!({ "pod": name(snapshot, unplaced.pod), "reasons": reasons })
+    });
+    let rejected = cluster
+        .taken
+        .rejected
+        .iter()
+        .map(|rejected| json!({ "pod": rejected.pod, "reasons": [rejected.reason] }));
+    let diagnostics = cluster.taken.diagnostics.iter().map(|diagnostic| {
+        json!({ "object": diagnostic.object, "field": diagnostic.field, "message": diagnostic.message })
+    });
+    json!({
+        "nodeClaims": claims.collect::<Vec<_>>(),
+        "existing": existing.collect::<Vec<_>>(),
+        "unschedulable": unplaced.chain(rejected).collect::<Vec<_>>(),
+        "diagnostics": diagnostics.collect::<Vec<_>>(),
+        "summary": {
+            "pods": snapshot.pods.len() + cluster.taken.rejected.len(),
+            "placedOnExisting": on_existing(plan),
+            "nodeClaims": plan.claims.len(),
+            "pricePerHour": plan.price.dollars(),
+            "lowerBoundPerHour": plan.lower_bound.dollars(),
+            "decodeMillis": cluster.decoding.as_secs_f64() * 1e3,
+            "solveMillis": solving.as_secs_f64() * 1e3,
+        },
+    })
+}
+
+fn texts(list: &[Arc<str>]) -> Vec<&str> {
+    list.iter().map(|text| &**text).collect()
+}
+
+/// The plan for people.
+fn table(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+    let snapshot = &cluster.taken.snapshot;
+    let nowhere = plan.unplaced.len() + cluster.taken.rejected.len();
+    let new: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
+    let all = snapshot.pods.len() + cluster.taken.rejected.len();
+    if all == 0 {
+        writeln!(out, "No pod needs a place.")?;
+    } else {
+        let parts = [
+            (on_existing(plan), format!("{} on existing nodes", fit(on_existing(plan)))),
+            (
+                new,
+                format!(
+                    "{} {}",
+                    if new == 1 { "needs" } else { "need" },
+                    count(plan.claims.len(), "new node")
+                ),
+            ),
+            (nowhere, format!("{} nowhere", fit(nowhere))),
+        ];
+        let parts: Vec<_> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        let verb = if all == 1 { "needs" } else { "need" };
+        writeln!(out, "{} {verb} a place: {}.", count(all, "pod"), parts.join(", "))?;
+    }
+    if !plan.claims.is_empty() {
+        writeln!(out)?;
+        columns(&claim_rows(snapshot, &plan.claims), out)?;
+        writeln!(out)?;
+        cost(plan, out)?;
+    }
+    for note in &cluster.modelled {
+        writeln!(out, "Note: {note}")?;
+    }
+    misfits(cluster, plan, out)?;
+    for diagnostic in &cluster.taken.diagnostics {
+        writeln!(out, "! {diagnostic}")?;
+    }
+    Ok(())
+}
+
+fn fit(n: usize) -> &'static str {
+    if n == 1 { "fits" } else { "fit" }
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+fn cost(plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+    write!(out, "New capacity {}", dollars(plan.price))?;
+    if plan.lower_bound > Price::ZERO {
+        let above = 100.0 * (plan.price.dollars() / plan.lower_bound.dollars() - 1.0);
+        write!(out, "; the cheapest fleet possible costs at least {} ", dollars(plan.lower_bound))?;
+        write!(out, "(this is {above:.1} % above)")?;
+    }
+    Ok(writeln!(out, ".")?)
+}
+
+/// Pods that fit nowhere, those with the same reason together.
+fn misfits(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+    let snapshot = &cluster.taken.snapshot;
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for unplaced in &plan.unplaced {
+        let nearest = unplaced.obstacles.first().map(ToString::to_string).unwrap_or_default();
+        by_reason.entry(format!("Nearest: {nearest}")).or_default().push(name(snapshot, unplaced.pod));
+    }
+    for rejected in &cluster.taken.rejected {
+        by_reason.entry(rejected.reason.clone()).or_default().push(rejected.pod.clone());
+    }
+    for (reason, pods) in by_reason {
+        let others = if pods.len() == 1 { String::new() } else { format!(" and {} more", pods.len() - 1) };
+        let fits = if pods.len() == 1 { "fits" } else { "fit" };
+        writeln!(out, "✗ {}{others} {fits} nowhere. {reason}", pods[0])?;
+        writeln!(out, "  → headstart explain {}", pods[0])?;
+    }
+    Ok(())
+}
+
+/// One row for all claims that look the same.
+fn claim_rows(snapshot: &Snapshot, claims: &[PlannedClaim]) -> Vec<Vec<String>> {
+    let mut groups: BTreeMap<[String; 4], (usize, Price, Vec<u32>, usize)> = BTreeMap::new();
+    for claim in claims {
+        let launch = claim.launch.as_ref();
+        let key = [
+            claim.pool.to_string(),
+            launch.map_or_else(|| "nothing".to_owned(), |launch| launch.instance_type.to_string()),
+            zones(&claim.zones),
+            launch.map_or_else(String::new, |launch| launch.capacity_type.to_string()),
+        ];
+        let group = groups.entry(key).or_insert((0, Price::ZERO, Vec::new(), usize::MAX));
+        group.0 += 1;
+        group.1 += launch.map_or(Price::ZERO, |launch| launch.price);
+        group.2.extend(&claim.pods);
+        group.3 = group.3.min(claim.instance_types.len());
+    }
+    let mut rows: Vec<_> = groups.into_iter().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.1.1));
+    rows.into_iter()
+        .map(|([pool, instance_type, zones, capacity_type], (number, price, pods, types))| {
+            vec![
+                format!("+ {number} × {instance_type}"),
+                pool,
+                zones,
+                capacity_type,
+                dollars(price),
+                count(pods.len(), "pod"),
+                format!("({})", owners(snapshot, &pods)),
+                if types > 1 { format!("{types} types could serve") } else { String::new() },
+            ]
+        })
+        .collect()
+}
+
+/// Zones, with what they all start with said once.
+fn zones(all: &[Arc<str>]) -> String {
+    let Some((first, rest)) = all.split_first() else { return String::new() };
+    let shared = first
+        .char_indices()
+        .map(|(at, _)| at)
+        .rev()
+        .find(|at| rest.iter().all(|zone| zone.starts_with(&first[..*at])));
+    let shared = shared.unwrap_or(0);
+    rest.iter().fold(first.to_string(), |text, zone| format!("{text},{}", &zone[shared..]))
+}
+
+/// The most numerous kinds of pods, by name without the last part.
+fn owners(snapshot: &Snapshot, pods: &[u32]) -> String {
+    const SHOWN: usize = 3;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in pods {
+        let name = &snapshot.pods[*pod as usize].name;
+        *counts.entry(name.rsplit_once('-').map_or(name, |(owner, _)| owner)).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let rest: usize = counts.iter().skip(SHOWN).map(|(_, count)| count).sum();
+    let mut shown: Vec<_> =
+        counts.iter().take(SHOWN).map(|(owner, count)| format!("{owner} {count}")).collect();
+    if rest > 0 {
+        shown.push(format!("others {rest}"));
+    }
+    shown.join(", ")
+}
+
+fn dollars(price: Price) -> String {
+    format!("${:.3}/h", price.dollars())
+}
+
+/// Rows with their cells below each other.
+pub(crate) fn columns(rows: &[Vec<String>], out: &mut impl Write) -> anyhow::Result<()> {
+    let most = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..most).map(width).collect();
+    for row in rows {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        writeln!(out, "  {}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_say_once_what_they_share() {
+        let list = |zones: &[&str]| zones.iter().map(|zone| Arc::from(*zone)).collect::<Vec<Arc<str>>>();
+        assert_eq!(zones(&list(&["us-east-1a", "us-east-1b"])), "us-east-1a,b");
+        assert_eq!(zones(&list(&["a"])), "a");
+        assert_eq!(zones(&list(&["a", "b"])), "a,b");
+        assert_eq!(zones(&[]), "");
+    }
+}

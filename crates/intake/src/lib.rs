@@ -1,0 +1,33 @@
+//! Kubernetes objects in, the solver's model out.
+//!
+//! ```text
+//! text ── read ──► values ── World::add ──► slim objects ── World::snapshot ──► Snapshot
+//!                                  └──────────► Diagnostic: which object, which field, what is wrong
+//! ```
+//!
+//! Objects are decoded into structs that have only the fields scheduling looks at; nothing else is kept. A malformed object
+//! becomes a diagnostic that names the field, and never hides its neighbors. Shared by everything that sees objects: files,
+//! watches and the simulator.
+//!
+//! Never here: network, clocks, decisions.
+
+#![warn(missing_docs)]
+
+mod affinity;
+mod decode;
+mod diagnostic;
+mod meta;
+mod node;
+mod pod;
+mod pool;
+mod read;
+mod requests;
+mod snapshot;
+mod storage;
+mod workload;
+mod world;
+
+pub use diagnostic::Diagnostic;
+pub use read::{Document, read};
+pub use snapshot::{Rejected, Taken};
+pub use world::World;

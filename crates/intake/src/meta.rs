@@ -1,0 +1,64 @@
+//! What every object has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headstart_core::snapshot::Labels;
+use serde::Deserialize;
+
+use crate::decode::nullable;
+
+/// The part of an object's metadata that matters.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Meta {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) name: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) namespace: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) uid: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) creation_timestamp: Option<jiff::Timestamp>,
+    pub(crate) deletion_timestamp: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) owner_references: Vec<Owner>,
+}
+
+/// Who made an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Owner {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+impl Meta {
+    /// `namespace/name`, with the default namespace where none is given.
+    pub(crate) fn key(&self) -> String {
+        format!("{}/{}", self.namespace(), self.name)
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
+    pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.kind == kind && owner.name == name)
+    }
+
+    pub(crate) fn has_owner(&self, kind: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.kind == kind)
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}

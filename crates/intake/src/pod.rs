@@ -1,0 +1,262 @@
+//! Pods and the templates they are made from.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use headstart_core::requirements::Requirements;
+use headstart_core::resources::Resources;
+use headstart_core::snapshot::{Effect, HostPort, Labels, Shape, Taint, Toleration, TolerationOperator};
+use serde::Deserialize;
+
+use crate::affinity::{Affinity, SpreadConstraint};
+use crate::decode::{Fault, nullable};
+use crate::meta::Meta;
+use crate::requests::{Container, ContainerStatus, Parts, Wanted, total};
+
+/// A pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: PodSpec,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) status: PodStatus,
+}
+
+/// A template that pods are made from.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodTemplate {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: Meta,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: PodSpec,
+}
+
+/// The part of a pod's specification that decides where it can run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) node_name: String,
+    #[serde(deserialize_with = "nullable")]
+    node_selector: BTreeMap<String, String>,
+    #[serde(deserialize_with = "nullable")]
+    affinity: Affinity,
+    #[serde(deserialize_with = "nullable")]
+    tolerations: Vec<TolerationSpec>,
+    #[serde(deserialize_with = "nullable")]
+    topology_spread_constraints: Vec<SpreadConstraint>,
+    #[serde(deserialize_with = "nullable")]
+    containers: Vec<Container>,
+    #[serde(deserialize_with = "nullable")]
+    init_containers: Vec<Container>,
+    resources: Option<Wanted>,
+    #[serde(deserialize_with = "nullable")]
+    overhead: Resources,
+    pub(crate) runtime_class_name: Option<String>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) priority_class_name: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) volumes: Vec<PodVolume>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) scheduling_gates: Vec<serde::de::IgnoredAny>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) resource_claims: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    #[serde(deserialize_with = "nullable")]
+    phase: String,
+    #[serde(deserialize_with = "nullable")]
+    container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<Condition>,
+}
+
+/// A condition of any object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Condition {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) status: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) reason: String,
+}
+
+/// A volume that may be a claim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodVolume {
+    pub(crate) name: String,
+    pub(crate) persistent_volume_claim: Option<ClaimSource>,
+    pub(crate) ephemeral: Option<EphemeralSource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimSource {
+    pub(crate) claim_name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EphemeralSource {
+    pub(crate) volume_claim_template: Option<crate::storage::Claim>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TolerationSpec {
+    #[serde(deserialize_with = "nullable")]
+    key: String,
+    #[serde(deserialize_with = "nullable")]
+    operator: String,
+    #[serde(deserialize_with = "nullable")]
+    value: String,
+    #[serde(deserialize_with = "nullable")]
+    effect: String,
+}
+
+/// A taint as manifests write it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TaintSpec {
+    key: String,
+    #[serde(deserialize_with = "nullable")]
+    value: String,
+    effect: String,
+}
+
+pub(crate) fn effect(name: &str) -> Result<Effect, Fault> {
+    match name {
+        "NoSchedule" => Ok(Effect::NoSchedule),
+        "PreferNoSchedule" => Ok(Effect::PreferNoSchedule),
+        "NoExecute" => Ok(Effect::NoExecute),
+        other => Err(Fault::new("effect", format!("unknown taint effect {other:?}"))),
+    }
+}
+
+impl TaintSpec {
+    pub(crate) fn taint(&self) -> Result<Taint, Fault> {
+        let (key, value) = (self.key.as_str().into(), self.value.as_str().into());
+        Ok(Taint { key, value, effect: effect(&self.effect)? })
+    }
+}
+
+impl TolerationSpec {
+    fn toleration(&self) -> Result<Toleration, Fault> {
+        let operator = match self.operator.as_str() {
+            "" | "Equal" => TolerationOperator::Equal,
+            "Exists" => TolerationOperator::Exists,
+            "Lt" => TolerationOperator::Lt,
+            "Gt" => TolerationOperator::Gt,
+            other => return Err(Fault::new("operator", format!("unknown toleration operator {other:?}"))),
+        };
+        Ok(Toleration {
+            key: self.key.as_str().into(),
+            operator,
+            value: self.value.as_str().into(),
+            effect: if self.effect.is_empty() { None } else { Some(effect(&self.effect)?) },
+        })
+    }
+}
+
+impl Pod {
+    /// Whether the pod has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        ["Succeeded", "Failed"].contains(&self.status.phase.as_str())
+    }
+
+    /// Whether the pod belongs to its node and goes with it.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.metadata.has_owner("DaemonSet") || self.metadata.has_owner("Node")
+    }
+
+    pub(crate) fn resize_infeasible(&self) -> bool {
+        self.status.conditions.iter().any(|condition| {
+            condition.kind == "PodResizePending"
+                && condition.status == "True"
+                && condition.reason == "Infeasible"
+        })
+    }
+
+    pub(crate) fn shape(&self, overhead: Option<&Resources>) -> Result<Shape, Fault> {
+        let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
+        self.spec.shape(self.metadata.labels(), statuses, overhead).map_err(|fault| fault.within("spec"))
+    }
+}
+
+impl PodTemplate {
+    pub(crate) fn shape(&self, overhead: Option<&Resources>) -> Result<Shape, Fault> {
+        let shape = self.spec.shape(self.metadata.labels(), (&[], false), overhead);
+        shape.map_err(|fault| fault.within("spec.template.spec"))
+    }
+}
+
+impl PodSpec {
+    /// What the pod needs, volumes apart.
+    fn shape(
+        &self,
+        labels: &Labels,
+        (statuses, resize_infeasible): (&[ContainerStatus], bool),
+        overhead: Option<&Resources>,
+    ) -> Result<Shape, Fault> {
+        let (required, preferred) = self.affinity.nodes().map_err(|fault| fault.within("affinity"))?;
+        let tolerations = self.tolerations.iter().enumerate().map(|(i, toleration)| {
+            toleration.toleration().map_err(|fault| fault.within(&format!("tolerations[{i}]")))
+        });
+        let spread = self.topology_spread_constraints.iter().enumerate().map(|(i, constraint)| {
+            constraint
+                .spread(labels)
+                .map_err(|fault| fault.within(&format!("topologySpreadConstraints[{i}]")))
+        });
+        let overhead =
+            if self.overhead.is_empty() { overhead.unwrap_or(&self.overhead) } else { &self.overhead };
+        Ok(Shape {
+            requests: total(&Parts {
+                containers: &self.containers,
+                init_containers: &self.init_containers,
+                statuses,
+                pod_level: self.resources.as_ref(),
+                overhead,
+                resize_infeasible,
+            }),
+            labels: labels.clone(),
+            node_selector: Requirements::from_labels(
+                self.node_selector.iter().map(|(k, v)| (k.as_str(), v.as_str())),
+            ),
+            required,
+            preferred,
+            tolerations: tolerations.collect::<Result<_, _>>()?,
+            spread: spread.collect::<Result<_, _>>()?,
+            affinity: self.affinity.near(labels).map_err(|fault| fault.within("affinity"))?,
+            anti_affinity: self.affinity.apart(labels).map_err(|fault| fault.within("affinity"))?,
+            host_ports: self.host_ports()?,
+            volume_topology: Vec::new(),
+            priority: self.priority.unwrap_or(0),
+        })
+    }
+
+    fn host_ports(&self) -> Result<Vec<HostPort>, Fault> {
+        let mut ports = Vec::new();
+        for (i, container) in self.containers.iter().enumerate() {
+            for (j, port) in container.ports.iter().enumerate() {
+                let at = |field: &str| format!("containers[{i}].ports[{j}].{field}");
+                let Some(number) = port.on_host.filter(|number| *number != 0) else { continue };
+                let number = u16::try_from(number)
+                    .map_err(|_| Fault::new(at("hostPort"), "must be between 1 and 65535"))?;
+                let ip = match port.host_ip.as_deref() {
+                    None | Some("") => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                    Some(ip) => ip.parse().map_err(|_| Fault::new(at("hostIP"), "is no address"))?,
+                };
+                let protocol = port.protocol.as_deref().unwrap_or("TCP").into();
+                ports.push(HostPort { ip, port: number, protocol });
+            }
+        }
+        Ok(ports)
+    }
+}

@@ -1,0 +1,111 @@
+//! Splits text into objects: JSON, YAML with several documents, and lists.
+
+use serde_json::Value;
+
+use crate::diagnostic::Diagnostic;
+
+/// An object and where it was found.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The file and the number of the document in it.
+    pub origin: String,
+    /// The object.
+    pub value: Value,
+}
+
+/// The objects in a text; what cannot be parsed becomes a diagnostic.
+pub fn read(origin: &str, text: &str) -> (Vec<Document>, Vec<Diagnostic>) {
+    let (mut documents, mut diagnostics) = (Vec::new(), Vec::new());
+    let mut take = |number: usize, parsed: Result<Value, String>| {
+        let origin = if number == 0 { origin.to_owned() } else { format!("{origin}#{}", number + 1) };
+        match parsed {
+            Ok(Value::Null) => {}
+            Ok(value) => flatten(origin, value, &mut documents),
+            Err(message) => diagnostics.push(Diagnostic { object: origin, field: String::new(), message }),
+        }
+    };
+    if text.trim_start().starts_with(['{', '[']) {
+        for (number, parsed) in serde_json::Deserializer::from_str(text).into_iter().enumerate() {
+            take(number, parsed.map_err(|error| format!("not JSON: {error}")));
+        }
+    } else {
+        for (number, part) in split(text).into_iter().enumerate() {
+            if part.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+                continue;
+            }
+            take(number, serde_saphyr::from_str(part).map_err(|error| format!("not YAML: {error}")));
+        }
+    }
+    (documents, diagnostics)
+}
+
+/// The documents of a YAML stream, each on its own, so that one that is broken does not take the others with it.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == "---" || line.starts_with("--- ") {
+            parts.push(&text[start..at]);
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Takes lists apart.
+fn flatten(origin: String, value: Value, documents: &mut Vec<Document>) {
+    let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    match value {
+        Value::Array(items) => {
+            for (i, item) in items.into_iter().enumerate() {
+                flatten(format!("{origin}[{i}]"), item, documents);
+            }
+        }
+        Value::Object(mut object) if is_list && object.contains_key("items") => {
+            let kind = object
+                .get("kind")
+                .and_then(Value::as_str)
+                .map(|kind| kind.trim_end_matches("List").to_owned());
+            let version = object.get("apiVersion").cloned();
+            let Some(Value::Array(items)) = object.remove("items") else { return };
+            for (i, mut item) in items.into_iter().enumerate() {
+                // Items of a typed list may leave out what the list already says.
+                if let Value::Object(fields) = &mut item
+                    && let (Some(kind), Some(version)) =
+                        (kind.as_ref().filter(|kind| !kind.is_empty()), &version)
+                {
+                    fields.entry("kind").or_insert_with(|| kind.clone().into());
+                    fields.entry("apiVersion").or_insert_with(|| version.clone());
+                }
+                flatten(format!("{origin}.items[{i}]"), item, documents);
+            }
+        }
+        value => documents.push(Document { origin, value }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> (Vec<String>, usize) {
+        let (documents, diagnostics) = read("f", text);
+        let kind = |document: &Document| document.value["kind"].as_str().unwrap_or("?").to_owned();
+        (documents.iter().map(kind).collect(), diagnostics.len())
+    }
+
+    #[test]
+    fn yaml_json_and_lists_are_taken_apart() {
+        assert_eq!(kinds("kind: A\n---\n# nothing\n---\nkind: B\n"), (vec!["A".into(), "B".into()], 0));
+        assert_eq!(kinds(r#"{"kind":"A"} {"kind":"B"}"#), (vec!["A".into(), "B".into()], 0));
+        assert_eq!(kinds("kind: List\nitems:\n- kind: A\n- kind: B\n"), (vec!["A".into(), "B".into()], 0));
+        assert_eq!(kinds("kind: PodList\napiVersion: v1\nitems:\n- metadata: {}\n"), (vec!["Pod".into()], 0));
+        assert_eq!(kinds(""), (vec![], 0));
+    }
+
+    #[test]
+    fn a_broken_document_does_not_hide_the_next() {
+        assert_eq!(kinds("kind: [A\n---\nkind: B\n"), (vec!["B".into()], 1));
+    }
+}

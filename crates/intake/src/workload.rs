@@ -1,0 +1,90 @@
+//! Controllers, as the pods they will still make.
+
+use headstart_core::snapshot::Selector;
+use serde::Deserialize;
+
+use crate::affinity::LabelSelector;
+use crate::decode::{Fault, nullable};
+use crate::meta::Meta;
+use crate::pod::{Pod, PodTemplate};
+use crate::storage::Claim;
+
+/// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Workload {
+    #[serde(skip)]
+    pub(crate) kind: String,
+    pub(crate) metadata: Meta,
+    pub(crate) spec: WorkloadSpec,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) status: WorkloadStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WorkloadSpec {
+    replicas: Option<i64>,
+    selector: Option<LabelSelector>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) template: PodTemplate,
+    parallelism: Option<i64>,
+    completions: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
+    suspend: bool,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) volume_claim_templates: Vec<Claim>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WorkloadStatus {
+    succeeded: Option<i64>,
+}
+
+impl Workload {
+    /// How many pods the workload wants to have.
+    fn wanted(&self) -> i64 {
+        match self.kind.as_str() {
+            "Job" if self.spec.suspend => 0,
+            "Job" => {
+                let left = self.spec.completions.map(|all| all - self.status.succeeded.unwrap_or(0));
+                let parallel = self.spec.parallelism.unwrap_or(1);
+                left.map_or(parallel, |left| left.min(parallel))
+            }
+            _ => self.spec.replicas.unwrap_or(1),
+        }
+    }
+
+    /// Names of the pods that are missing; pods that exist count by owner or, for want of one, by selector.
+    pub(crate) fn missing(&self, pods: &[Pod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
+        let selector = match &self.spec.selector {
+            Some(selector) => selector.selector().map_err(|fault| fault.within("spec.selector"))?,
+            None => own_labels(&self.spec.template)?,
+        };
+        let namespace = self.metadata.namespace();
+        let mine = |pod: &&Pod| {
+            let owned = pod.metadata.is_owned_by(&self.kind, &self.metadata.name)
+                || replica_sets.iter().any(|name| pod.metadata.is_owned_by("ReplicaSet", name));
+            let loose = pod.metadata.owner_references.is_empty() && selector.matches(pod.metadata.labels());
+            pod.metadata.namespace() == namespace
+                && !pod.is_over()
+                && !pod.metadata.is_leaving()
+                && (owned || loose)
+        };
+        let existing: Vec<&str> = pods.iter().filter(mine).map(|pod| pod.metadata.name.as_str()).collect();
+        let count = usize::try_from(self.wanted()).unwrap_or(0).saturating_sub(existing.len());
+        let from = usize::from(self.kind != "StatefulSet");
+        let names = (from..).map(|i| format!("{}-{i}", self.metadata.name));
+        Ok(names.filter(|name| !existing.contains(&name.as_str())).take(count).collect())
+    }
+}
+
+fn own_labels(template: &PodTemplate) -> Result<Selector, Fault> {
+    let mut all = Selector::everything();
+    for (key, value) in template.metadata.labels() {
+        let with = all.with(key, headstart_core::requirement::Operator::In, std::slice::from_ref(value));
+        all = with.ok_or_else(|| Fault::new("spec.template.metadata.labels", "cannot be selected by"))?;
+    }
+    Ok(all)
+}
