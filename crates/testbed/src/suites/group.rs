@@ -44,11 +44,22 @@ pub struct Group {
     pub specs: Vec<String>,
 }
 
+/// Containers whose specs keep the processors busy rather than wait; beside others they would cost them their leases.
+const BUSY: [&str; 2] = ["Performance", "Integration Utilization"];
+
 impl Group {
-    /// Whether its specs keep the processors busy rather than wait; beside others they would cost them their leases.
+    /// Whether the group should have the machine to itself.
     pub fn is_busy(&self) -> bool {
-        self.name == "Performance"
+        BUSY.contains(&self.name.as_str())
     }
+}
+
+/// The outermost container, or a busy one inside it.
+fn group_of(spec: &Spec) -> String {
+    let text = spec.text();
+    BUSY.iter()
+        .find(|name| text.starts_with(*name))
+        .map_or_else(|| spec.group().to_owned(), |name| (*name).to_owned())
 }
 
 /// All specs whose text contains `focus`, by their outermost container, the longest-running first. Blocks.
@@ -59,9 +70,10 @@ pub fn groups(focus: &str) -> Result<Vec<Group>> {
             if !spec.text().to_lowercase().contains(&focus.to_lowercase()) {
                 continue;
             }
-            match groups.iter_mut().find(|group| group.suite == suite && group.name == spec.group()) {
+            let name = group_of(&spec);
+            match groups.iter_mut().find(|group| group.suite == suite && group.name == name) {
                 Some(group) => group.specs.push(spec.text()),
-                None => groups.push(Group { suite, name: spec.group().to_owned(), specs: vec![spec.text()] }),
+                None => groups.push(Group { suite, name, specs: vec![spec.text()] }),
             }
         }
     }
