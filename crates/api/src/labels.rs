@@ -1,35 +1,18 @@
 //! Label keys, what is known about them, and which of them users may set.
 
+pub use headstart_core::labels::{
+    ARCH, CAPACITY_TYPE, HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, ON_DEMAND, OS, REGION, REGISTERED,
+    RESERVED, SPOT, WINDOWS_BUILD, ZONE, normalize,
+};
+
 /// The API group of NodePools and NodeClaims, and the domain of their labels and annotations.
 pub const GROUP: &str = "karpenter.sh";
 /// The API group of simulated node classes, and the domain of their labels.
 pub const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
-/// The NodePool a node or NodeClaim belongs to.
-pub const NODEPOOL: &str = "karpenter.sh/nodepool";
-/// How the machine is paid for: see [`CapacityType`].
-pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-/// Set once the node has joined the cluster.
-pub const REGISTERED: &str = "karpenter.sh/registered";
-/// Set once the node is ready for pods.
-pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// Keeps the claim's taints from being put on the node.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
-/// Zone of the node.
-pub const ZONE: &str = "topology.kubernetes.io/zone";
-/// Region of the node.
-pub const REGION: &str = "topology.kubernetes.io/region";
-/// Instance type of the node.
-pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-/// Processor architecture of the node.
-pub const ARCH: &str = "kubernetes.io/arch";
-/// Operating system of the node.
-pub const OS: &str = "kubernetes.io/os";
-/// Build of Windows on the node.
-pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
-/// Name of the node as its pods see it.
-pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Keeps load balancers from sending traffic to the node; set with [`EXCLUDE_BALANCERS_VALUE`] while it drains.
 pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// The value of [`EXCLUDE_BALANCERS`] on a draining node.
@@ -59,20 +42,11 @@ pub const ARCH_ARM64: &str = "arm64";
 
 /// Labels every provider knows, sorted: pods and NodePools may ask for them without a template defining them.
 pub const WELL_KNOWN: [&str; 8] =
-    [CAPACITY_TYPE, NODEPOOL, ARCH, OS, INSTANCE_TYPE, WINDOWS_BUILD, REGION, ZONE];
+    [CAPACITY_TYPE, NODE_POOL, ARCH, OS, INSTANCE_TYPE, WINDOWS_BUILD, REGION, ZONE];
 
 /// Labels the simulated provider knows besides [`WELL_KNOWN`], sorted.
 pub const KWOK_WELL_KNOWN: [&str; 4] =
     [KWOK_INSTANCE_CPU, KWOK_INSTANCE_FAMILY, KWOK_INSTANCE_MEMORY, KWOK_INSTANCE_SIZE];
-
-/// Older names of labels, with the names used now.
-const RENAMED: [(&str, &str); 5] = [
-    ("beta.kubernetes.io/arch", ARCH),
-    ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
-    ("beta.kubernetes.io/os", OS),
-    ("failure-domain.beta.kubernetes.io/region", REGION),
-    ("failure-domain.beta.kubernetes.io/zone", ZONE),
-];
 
 /// How a machine is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,9 +66,9 @@ impl CapacityType {
     /// The value of the label [`CAPACITY_TYPE`].
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::OnDemand => "on-demand",
+            Self::Reserved => RESERVED,
+            Self::Spot => SPOT,
+            Self::OnDemand => ON_DEMAND,
         }
     }
 
@@ -102,11 +76,6 @@ impl CapacityType {
     pub fn from_label(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|capacity_type| capacity_type.as_str() == value)
     }
-}
-
-/// The name in use today of a label that may be called by an older one.
-pub fn normalize(key: &str) -> &str {
-    RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new)
 }
 
 /// What is before the slash of a label key, or nothing.
@@ -160,7 +129,7 @@ mod tests {
         }
         for key in [
             CAPACITY_TYPE,
-            NODEPOOL,
+            NODE_POOL,
             ZONE,
             KWOK_INSTANCE_CPU,
             "notkarpenter.sh/custom",
@@ -173,9 +142,9 @@ mod tests {
 
     #[test]
     fn lists_are_sorted_and_names_derived() {
-        assert!(WELL_KNOWN.is_sorted() && KWOK_WELL_KNOWN.is_sorted() && RENAMED.is_sorted());
+        assert!(WELL_KNOWN.is_sorted() && KWOK_WELL_KNOWN.is_sorted());
         assert_eq!(node_class("karpenter.kwok.sh", "KWOKNodeClass"), "karpenter.kwok.sh/kwoknodeclass");
-        assert_eq!(CapacityType::from_label("on-demand"), Some(CapacityType::OnDemand));
+        assert_eq!(CapacityType::from_label(ON_DEMAND), Some(CapacityType::OnDemand));
         assert_eq!(CapacityType::from_label("free"), None);
     }
 }

@@ -79,14 +79,6 @@ const KUBERNETES_STAMP: &str = "-s -w -X k8s.io/component-base/version.gitVersio
      -X k8s.io/component-base/version.gitTreeState=clean";
 
 impl Binary {
-    pub const CONTROL_PLANE: [Self; 6] = [
-        Self::Etcd,
-        Self::KubeApiserver,
-        Self::KubeScheduler,
-        Self::KubeControllerManager,
-        Self::Kubectl,
-        Self::Kwok,
-    ];
     pub const ALL: [Self; 11] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -100,6 +92,8 @@ impl Binary {
         Self::RegressionSuite,
         Self::DisruptionSuite,
     ];
+    /// What a control plane consists of, and `kubectl`.
+    pub const CONTROL_PLANE: &[Self] = Self::ALL.split_at(6).0;
 
     /// The file name of the program.
     pub fn name(self) -> &'static str {

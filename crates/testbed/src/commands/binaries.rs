@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 
 #[expect(clippy::print_stdout, reason = "the paths are the answer")]
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = if arguments.peers { &Binary::ALL[..] } else { &Binary::CONTROL_PLANE[..] };
+    let wanted = if arguments.peers { &Binary::ALL[..] } else { Binary::CONTROL_PLANE };
     for path in ensure_all(wanted)? {
         println!("{}", path.display());
     }
