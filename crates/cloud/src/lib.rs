@@ -14,7 +14,7 @@ pub mod contract;
 pub mod error;
 mod hash;
 pub mod kwok;
-mod millis;
+pub mod millis;
 pub mod notice;
 pub mod port;
 pub mod repair;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Error;
 
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, chain, reason};
 
 /// The object does not exist.
 pub(super) fn is_missing(error: &Error) -> bool {
@@ -38,17 +38,4 @@ pub(super) fn writing(error: Error) -> CloudError {
         code if code >= 500 => CloudError::answer_lost(message),
         _ => CloudError::Permanent { reason: reason::INVALID_REQUEST, message },
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }
