@@ -118,6 +118,20 @@ fn after(retry_after: Option<Duration>) -> String {
     retry_after.map_or_else(String::new, |d| format!(", try again in {:.1} s", d.as_secs_f64()))
 }
 
+/// An error with its sources, those left out that it repeats.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
 /// Reasons of [`CloudError::Permanent`] that callers know by name.
 pub mod reason {
     /// A token came back with another list of offerings than it was first used with.

@@ -1,6 +1,7 @@
 //! The cloud port: what Headstart asks of an infrastructure provider, with catalogs and clouds.
 //!
 //! - [`port`] is the trait and its vocabulary, [`error`] the classes of failure callers act on.
+//! - [`kwok`] is Karpenter's KWOK cloud; [`testcloud`] the client of a cloud that can be made to misbehave.
 //! - [`catalog`] knows what can be bought: `kwok`, `aws`, `azure`, or a file.
 //!
 //! Never here: retries, back-off, or a choice between offerings. A cloud performs one call and tells how it ended.
@@ -12,7 +13,8 @@ pub mod catalog;
 pub mod contract;
 pub mod error;
 mod hash;
-mod millis;
+pub mod kwok;
+pub mod millis;
 pub mod notice;
 pub mod port;
 pub mod repair;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headstart_cloud::millis;
 use headstart_cloud::port::Taint;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub enum Order {
         which: Pattern,
         /// For how long (90s, 5m); without end if left out
         #[arg(long = "for", value_parser = parse_duration)]
-        #[serde(default, with = "millis_option")]
+        #[serde(default, with = "millis::option")]
         lasts: Option<Duration>,
     },
     /// Lifts every `dry` that was given exactly so
@@ -201,38 +202,4 @@ fn taint(text: &str) -> Result<Taint, String> {
     let (rest, effect) = parsed.ok_or_else(|| format!("{text:?} is not KEY=VALUE:EFFECT"))?;
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
     Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
-}
-
-mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        (duration.as_millis() as u64).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
-    }
-}
-
-mod millis_option {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[expect(clippy::ref_option, reason = "the signature is serde's")]
-    pub(super) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        duration.map(|d| d.as_millis() as u64).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
-    }
 }

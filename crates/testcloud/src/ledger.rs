@@ -260,3 +260,24 @@ fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> LedgerEr
     let path = path.to_owned();
     move |source| LedgerError::Io { action, path: path.clone(), source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_never_confirmed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger");
+        std::fs::write(&path, "").unwrap();
+        // A file opened for reading stands for a disk that takes nothing any more.
+        let mut ledger = Ledger::start(File::open(&path).unwrap());
+        let record = Record { at: Timestamp::UNIX_EPOCH, fact: Fact::Left { id: "i-1".into() } };
+        let entry = ledger.append(std::slice::from_ref(&record));
+        let mut written = ledger.written();
+        assert!(written.wait(entry).await.unwrap_err().contains("Bad file descriptor"));
+        let later = ledger.append(&[record]);
+        assert!(written.wait(later).await.is_err());
+        assert!(written.broken().await.contains("Bad file descriptor"));
+    }
+}

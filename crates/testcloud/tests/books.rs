@@ -64,6 +64,7 @@ async fn a_restart_changes_nothing() {
 async fn a_torn_last_line_is_dropped_and_reported() {
     let bench = Bench::new().await;
     let kept = bench.launch("kept").await;
+    bench.settle().await;
     bench.crash().await;
     append(&bench, "{\"at\":\"2026-11-15T00:00:00Z\",\"fact\":\"ended\",\"id\":\"i-000");
     assert_eq!(bench.books().torn_bytes, 55);
@@ -83,7 +84,10 @@ async fn a_crash_while_the_first_line_was_written_is_mended() {
     std::fs::write(bench.ledger(), "{\"at\":\"2026-1").unwrap();
     bench.start().await;
     bench.launch("a").await;
-    assert_eq!(bench.books().records.len(), 4, "opened, torn, launched, joined");
+    bench.settle().await;
+    let books = bench.books();
+    assert_eq!(books.records.len(), 4, "opened, torn, launched, joined");
+    assert_eq!(books.records[1].fact, Fact::Torn { bytes: 13 });
 }
 
 #[tokio::test]

@@ -3,6 +3,9 @@
 //! COMPAT: v1.15.0 embeds the output of `kwok/tools/gen_instance_types.go`; here the same 144 types are generated.
 //! Names, labels, sizes, order and prices are equal (prices to the billionth of a dollar).
 
+use headstart_api::labels::{
+    KWOK_INSTANCE_CPU, KWOK_INSTANCE_FAMILY, KWOK_INSTANCE_MEMORY, KWOK_INSTANCE_SIZE, KWOK_WELL_KNOWN,
+};
 use headstart_core::catalog::{InstanceType, Offering, Overhead};
 use headstart_core::labels::{self, CAPACITY_TYPE, ON_DEMAND, SPOT, WellKnown, ZONE};
 use headstart_core::price::Price;
@@ -15,11 +18,6 @@ use super::Catalog;
 
 pub(super) const GIB: i64 = 1 << 30;
 pub(super) const MIB: i64 = 1 << 20;
-
-const SIZE: &str = "karpenter.kwok.sh/instance-size";
-const FAMILY: &str = "karpenter.kwok.sh/instance-family";
-const CPU_LABEL: &str = "karpenter.kwok.sh/instance-cpu";
-const MEMORY_LABEL: &str = "karpenter.kwok.sh/instance-memory";
 
 const SIZES: [i64; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];
 const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
@@ -63,7 +61,7 @@ pub(super) struct Machine {
 /// Works out labels and defaults as the KWOK provider does.
 pub(super) fn finish(source: &str, machines: Vec<Machine>) -> Catalog {
     let mut well_known = WellKnown::default();
-    well_known.extend([SIZE, FAMILY, CPU_LABEL, MEMORY_LABEL]);
+    well_known.extend(KWOK_WELL_KNOWN);
     for offering in machines.iter().flat_map(|machine| &machine.offerings) {
         well_known.extend(offering.requirements.iter().map(Requirement::key));
     }
@@ -84,10 +82,10 @@ fn instance_type(machine: Machine) -> InstanceType {
         (labels::OS, operating_systems.iter().map(String::as_str).collect()),
         (ZONE, sold(ZONE)),
         (CAPACITY_TYPE, sold(CAPACITY_TYPE)),
-        (SIZE, vec![size(&name).unwrap_or(&cpu)]),
-        (FAMILY, vec![family(&name)]),
-        (CPU_LABEL, vec![cpu.as_str()]),
-        (MEMORY_LABEL, vec![memory.as_str()]),
+        (KWOK_INSTANCE_SIZE, vec![size(&name).unwrap_or(&cpu)]),
+        (KWOK_INSTANCE_FAMILY, vec![family(&name)]),
+        (KWOK_INSTANCE_CPU, vec![cpu.as_str()]),
+        (KWOK_INSTANCE_MEMORY, vec![memory.as_str()]),
     ] {
         requirements.add(Requirement::any_of(key, &values));
     }

@@ -19,6 +19,7 @@ enum Bug {
     GivesUpAtDry,
     SpendsTokenWhenDry,
     StaysDry,
+    HidesTime,
     ForgetsTags,
     EndedStays,
     EndsTwiceBadly,
@@ -142,6 +143,7 @@ impl Fake {
                 chosen = Some(key);
                 break;
             };
+            let until = until.filter(|_| !self.is(Bug::HidesTime));
             let lasts = until.map(|until| until.saturating_sub(state.now));
             dry.push(DryOffering { offering: key.clone(), lasts });
             if self.is(Bug::GivesUpAtDry) {
@@ -419,6 +421,7 @@ async fn every_dishonest_cloud_is_caught() {
         (Bug::HidesDry, "a dry offering falls to the next and is named"),
         (Bug::GivesUpAtDry, "a dry offering falls to the next and is named"),
         (Bug::SpendsTokenWhenDry, "when all are dry all are named and nothing is launched"),
+        (Bug::HidesTime, "a drought says how long it lasts"),
         (Bug::StaysDry, "capacity comes back when it said so"),
         (Bug::ForgetsTags, "an instance bears the tags of its owner"),
         (Bug::EndedStays, "a terminated instance is not found"),

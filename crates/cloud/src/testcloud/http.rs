@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::wire::ErrorBody;
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, chain, reason};
 
 /// A plain HTTP/1 client bound to one server.
 pub(super) struct Http {
@@ -112,14 +112,4 @@ impl Http {
             .body(Full::new(body))
             .map_err(|error| invalid(error.to_string()))
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -73,6 +73,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(delay) = join_delay {
         Admin::new(&server.endpoint())?.order(&Order::JoinDelay { delay }).await?;
     }
+    if let Some(path) = address_file {
+        let what = || format!("cannot write the address to {}", path.display());
+        // Renamed into place, so that whoever waits for the file never reads half of it.
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, server.endpoint()).with_context(what)?;
+        std::fs::rename(&draft, &path).with_context(what)?;
+    }
     let hello = json!({
         "endpoint": server.endpoint(),
         "address": server.address(),
@@ -82,13 +89,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         "types": n_types,
     });
     writeln!(std::io::stdout(), "{hello}").context("cannot print the address")?;
-    if let Some(path) = address_file {
-        let what = || format!("cannot write the address to {}", path.display());
-        // Renamed into place, so that whoever waits for the file never reads half of it.
-        let draft = path.with_extension("draft");
-        std::fs::write(&draft, server.endpoint()).with_context(what)?;
-        std::fs::rename(&draft, &path).with_context(what)?;
-    }
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use super::{Decision, Machine, World};
 use crate::clock::{between, later};
 use crate::record::{Fact, Launched, NodeRecord};
-use crate::settings::{Settings, Shot};
+use crate::settings::{Quota, Settings, Shot};
 
 const UNREGISTERED: &str = "karpenter.sh/unregistered";
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -114,6 +114,10 @@ impl World {
             return Err((longest != Timestamp::MAX).then(|| between(now, longest)));
         }
         let quota = &self.settings.quota;
+        // PERF: counting looks at every instance, and a request may list thousands of offerings.
+        if *quota == Quota::default() && !offering.is_reserved() {
+            return Ok(());
+        }
         let full = |limit: Option<u32>, used: u32, more: u32| limit.is_some_and(|limit| used + more > limit);
         let cpus = |capacity: &Resources| u32::try_from(capacity.get(CPU).units()).unwrap_or(u32::MAX);
         let living = self.machines.values().filter(|m| m.ended.is_none());
