@@ -8,7 +8,7 @@ use bench::{Bench, offerings, request};
 use headstart_cloud::Cloud;
 use headstart_cloud::error::{CloudError, reason};
 use headstart_cloud::notice::NoticeKind;
-use headstart_cloud::port::{ProviderId, Taint};
+use headstart_cloud::port::{LaunchRequest, ProviderId, Taint};
 use headstart_testcloud::delay::Delay;
 use headstart_testcloud::fault::Order;
 use headstart_testcloud::record::Fact;
@@ -63,6 +63,35 @@ async fn quotas_hold_and_are_freed_by_endings() {
         let second = bench.cloud().launch(&second).await.unwrap().instance;
         bench.cloud().terminate(&second.id).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_reservation_is_used_up_and_the_catalog_shows_it() {
+    let types = r#"[{"name": "big", "architecture": "amd64", "operatingSystems": ["linux"],
+        "resources": {"cpu": "4", "memory": "8Gi"}, "offerings": [
+        {"Price": 0, "ReservationCapacity": 1, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            {"key": "example.com/reservation-id", "operator": "In", "values": ["r-1"]},
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]},
+        {"Price": 1, "zone": "z1", "capacityType": "on-demand"}]}]"#;
+    let bench = Bench::selling(types).await;
+    let left = async || {
+        let catalog = bench.cloud().catalog(&bench::class()).await.unwrap();
+        catalog.get("big").unwrap().offerings[0].reservation_capacity
+    };
+    let keys = bench.cloud().catalog(&bench::class()).await.unwrap();
+    let big = keys.get("big").unwrap();
+    let keys: Vec<_> = big.offerings.iter().map(|o| headstart_cloud::catalog::key_of(big, o)).collect();
+    let launch = async |name| {
+        let request = LaunchRequest { offerings: keys.clone(), ..request(name) };
+        bench.cloud().launch(&request).await.unwrap().instance
+    };
+    assert_eq!(left().await, 1);
+    let first = launch("a").await;
+    assert_eq!((first.offering.reservation.as_deref(), left().await), (Some("r-1"), 0));
+    assert_eq!(launch("b").await.offering, keys[1]);
+    bench.cloud().terminate(&first.id).await.unwrap();
+    assert_eq!(left().await, 1);
 }
 
 #[tokio::test]

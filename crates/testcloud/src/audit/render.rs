@@ -37,7 +37,8 @@ pub fn table(audit: &Audit) -> String {
 fn headline(audit: &Audit) -> String {
     let count = |kind: &str| audit.findings.iter().filter(|finding| finding.kind() == kind).count();
     let verdict = if audit.findings.is_empty() {
-        "Nothing wrong".to_owned()
+        let scope = if audit.owners_checked { "" } else { " as far as the books tell" };
+        format!("Nothing wrong{scope}")
     } else {
         let kinds = [("leak", "leaks"), ("double launch", "double launches"), ("zombie", "zombies")];
         let counted = kinds.iter().map(|(one, many)| (count(one), if count(one) == 1 { one } else { many }));
@@ -48,7 +49,8 @@ fn headline(audit: &Audit) -> String {
     let running = audit.instances.iter().filter(|bill| bill.ended.is_none()).count();
     let hours = audit.instances.iter().map(|bill| bill.running_ms).sum::<u64>() as f64 / 3_600_000.0;
     let (n, total) = (audit.instances.len(), dollars(audit.total_nanos()));
-    format!("{verdict}. {n} instances ({running} not ended), {hours:.2} instance-hours, ${total}.\n")
+    let s = if n == 1 { "" } else { "s" };
+    format!("{verdict}. {n} instance{s} ({running} not ended), {hours:.2} instance-hours, ${total}.\n")
 }
 
 fn line(audit: &Audit, finding: &Finding) -> String {

@@ -1,7 +1,7 @@
 //! The endpoints clients use.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -28,6 +28,8 @@ use crate::settings::Call;
 pub(super) struct Shared {
     pub(super) cloud: Arc<Cloud>,
     stopping: watch::Receiver<bool>,
+    /// PERF: a catalog is megabytes of JSON, written once if it never changes.
+    catalog: Arc<OnceLock<Bytes>>,
 }
 
 /// What a handler gives.
@@ -54,13 +56,18 @@ pub(super) fn router(cloud: Arc<Cloud>, stopping: watch::Receiver<bool>) -> Rout
         .route("/admin", get(admin::status).post(admin::order))
         .fallback(async || Failure(refused("there is no such path".to_owned())))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .with_state(Shared { cloud, stopping })
+        .with_state(Shared { cloud, stopping, catalog: Arc::default() })
 }
 
 async fn catalog(State(shared): State<Shared>) -> Answer {
     let passage = shared.cloud.admit(Call::Catalog)?;
-    let catalog = shared.cloud.look(|world, _| Ok(CatalogBody::from(&world.catalog()))).await;
-    answer(&shared, passage, catalog).await
+    let sold = shared.cloud.look(|world, _| world.catalog()).await;
+    let (true, Ok((catalog, lasting))) = (shared.cloud.dismiss(passage).await, sold) else {
+        return Ok(lost());
+    };
+    let text = || Bytes::from(serde_json::to_vec(&CatalogBody::from(&*catalog)).unwrap_or_default());
+    let text = if lasting { shared.catalog.get_or_init(text).clone() } else { text() };
+    Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 async fn list(State(shared): State<Shared>) -> Answer {

@@ -1,6 +1,7 @@
 //! Launching: the first offering with capacity wins, and a token is good for one instance.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_cloud::catalog::{Catalog, key_of, labels_of};
@@ -52,8 +53,12 @@ impl World {
         Decision { answer: Ok(launch), facts: vec![Fact::Launched(Box::new(launched))] }
     }
 
-    /// The catalog with what is left of reservations.
-    pub(crate) fn catalog(&self) -> Catalog {
+    /// The catalog with what is left of reservations, and whether it will always be the same.
+    pub(crate) fn catalog(&self) -> (Arc<Catalog>, bool) {
+        let sold = || self.catalog.types().iter().flat_map(|t| &t.offerings);
+        if !sold().any(Offering::is_reserved) {
+            return (Arc::clone(&self.catalog), true);
+        }
         let left = |t: &InstanceType, o: &Offering| {
             let taken = self.count_alive(|m| m.launched.offering == key_of(t, o));
             o.reservation_capacity.saturating_sub(taken)
@@ -68,7 +73,7 @@ impl World {
         let mut catalog =
             Catalog::new(self.catalog.source.clone(), types.collect(), self.catalog.well_known.clone());
         catalog.modelled.clone_from(&self.catalog.modelled);
-        catalog
+        (Arc::new(catalog), false)
     }
 
     /// The first offering with capacity, and those before it without.

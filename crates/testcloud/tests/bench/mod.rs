@@ -23,6 +23,7 @@ use tokio::sync::Mutex;
 
 /// A running test cloud.
 pub(crate) struct Bench {
+    catalog: Source,
     dir: TempDir,
     server: Mutex<Option<Server>>,
     endpoint: std::sync::Mutex<String>,
@@ -31,11 +32,19 @@ pub(crate) struct Bench {
 impl Bench {
     /// A fresh cloud selling the `kwok` catalog.
     pub(crate) async fn new() -> Self {
-        let bench = Self {
-            dir: tempfile::tempdir().unwrap(),
-            server: Mutex::default(),
-            endpoint: std::sync::Mutex::default(),
-        };
+        Self::on(Source::Kwok, tempfile::tempdir().unwrap()).await
+    }
+
+    /// A fresh cloud selling what a file with this text lists.
+    pub(crate) async fn selling(types: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("types.json");
+        std::fs::write(&file, types).unwrap();
+        Self::on(Source::File(file), dir).await
+    }
+
+    async fn on(catalog: Source, dir: TempDir) -> Self {
+        let bench = Self { catalog, dir, server: Mutex::default(), endpoint: std::sync::Mutex::default() };
         bench.start().await;
         bench
     }
@@ -55,7 +64,7 @@ impl Bench {
         let options = Options {
             listen: "127.0.0.1:0".parse().unwrap(),
             ledger: self.ledger(),
-            catalog: Catalog::load(&Source::Kwok).unwrap(),
+            catalog: Catalog::load(&self.catalog).unwrap(),
             cluster: None,
             time: Time::ByHand,
         };
