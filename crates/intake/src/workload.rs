@@ -63,10 +63,14 @@ impl Workload {
             None => own_labels(&self.spec.template)?,
         };
         let namespace = self.metadata.namespace();
+        // A selector without conditions would claim every pod of the namespace.
+        let selects = selector.keys().next().is_some();
         let mine = |pod: &&Pod| {
             let owned = pod.metadata.is_owned_by(&self.kind, &self.metadata.name)
                 || replica_sets.iter().any(|name| pod.metadata.is_owned_by("ReplicaSet", name));
-            let loose = pod.metadata.owner_references.is_empty() && selector.matches(pod.metadata.labels());
+            let loose = selects
+                && pod.metadata.owner_references.is_empty()
+                && selector.matches(pod.metadata.labels());
             pod.metadata.namespace() == namespace
                 && !pod.is_over()
                 && !pod.metadata.is_leaving()
