@@ -24,12 +24,14 @@ pub fn read(origin: &str, text: &str) -> (Vec<Document>, Vec<Diagnostic>) {
             Err(message) => diagnostics.push(Diagnostic { object: origin, field: String::new(), message }),
         }
     };
-    if text.trim_start().starts_with(['{', '[']) {
+    // A YAML document may also start with a brace, but only YAML has lines that separate documents.
+    let parts = split(text);
+    if parts.len() == 1 && text.trim_start().starts_with(['{', '[']) {
         for (number, parsed) in serde_json::Deserializer::from_str(text).into_iter().enumerate() {
             take(number, parsed.map_err(|error| format!("not JSON: {error}")));
         }
     } else {
-        for (number, part) in split(text).into_iter().enumerate() {
+        for (number, part) in parts.into_iter().enumerate() {
             if part.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
                 continue;
             }
