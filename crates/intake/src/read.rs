@@ -28,7 +28,16 @@ pub fn read(origin: &str, text: &str) -> (Vec<Document>, Vec<Diagnostic>) {
     let parts = split(text);
     if parts.len() == 1 && text.trim_start().starts_with(['{', '[']) {
         for (number, parsed) in serde_json::Deserializer::from_str(text).into_iter().enumerate() {
-            take(number, parsed.map_err(|error| format!("not JSON: {error}")));
+            // Braces without quotes are YAML all the same.
+            let or_yaml = |error| serde_saphyr::from_str(text).map_err(|_| format!("not JSON: {error}"));
+            take(
+                number,
+                if number == 0 {
+                    parsed.or_else(or_yaml)
+                } else {
+                    parsed.map_err(|error| format!("not JSON: {error}"))
+                },
+            );
         }
     } else {
         for (number, part) in parts.into_iter().enumerate() {
@@ -103,6 +112,7 @@ mod tests {
         assert_eq!(kinds(r#"{"kind":"A"} {"kind":"B"}"#), (vec!["A".into(), "B".into()], 0));
         assert_eq!(kinds("kind: List\nitems:\n- kind: A\n- kind: B\n"), (vec!["A".into(), "B".into()], 0));
         assert_eq!(kinds("kind: PodList\napiVersion: v1\nitems:\n- metadata: {}\n"), (vec!["Pod".into()], 0));
+        assert_eq!(kinds("{kind: A, metadata: {}}"), (vec!["A".into()], 0));
         assert_eq!(kinds(""), (vec![], 0));
     }
 

@@ -66,16 +66,8 @@ struct Namespace {
 }
 
 /// Kinds that decide nothing here but are no mistake either.
-const IGNORED: [&str; 8] = [
-    "Service",
-    "ConfigMap",
-    "Secret",
-    "ServiceAccount",
-    "KWOKNodeClass",
-    "EC2NodeClass",
-    "AKSNodeClass",
-    "NodeOverlay",
-];
+const IGNORED: [&str; 7] =
+    ["Service", "ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
 
 impl World {
     /// A world without objects.
@@ -152,6 +144,12 @@ impl World {
                 self.namespaces.insert(namespace.metadata.name.as_str().into(), namespace.metadata.labels);
             }
             other if IGNORED.contains(&other) => {}
+            "NodeOverlay" => {
+                return Err(Fault::new(
+                    "kind",
+                    "NodeOverlay is not applied yet: prices and capacity are the catalog's",
+                ));
+            }
             other => return Err(Fault::new("kind", format!("{other} is not understood and left out"))),
         }
         Ok(())
