@@ -61,7 +61,7 @@ test: ## Everything that must hold: `make check`, then the tests on real control
 	@echo "== 2/3 programs of the testbed (built once, about 10 minutes)"
 	@$(MAKE) --no-print-directory binaries
 	@echo "== 3/3 tests on real control planes"
-	$(CARGO) test --package headstart-testbed --tests --quiet -- --test-threads 2
+	$(CARGO) test --package headstart-testbed --tests --no-fail-fast -- --test-threads 2
 
 binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the cache
 	@$(TESTBED) binaries --peers

@@ -3,14 +3,14 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The command with an empty cache, and a PATH on which only `go` below is found.
+/// The command with an empty cache, and a PATH without a `go` but the one below.
 struct Testbed {
     dir: TempDir,
 }
@@ -19,6 +19,10 @@ impl Testbed {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("path")).unwrap();
+        // What cleaning up needs.
+        for tool in ["cat", "rm", "sh", "sleep"] {
+            symlink(Path::new("/bin").join(tool), dir.path().join("path").join(tool)).unwrap();
+        }
         Self { dir }
     }
 
