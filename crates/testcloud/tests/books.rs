@@ -1,5 +1,5 @@
 //! The books survive crashes, torn lines and curious hands.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 mod bench;
 

@@ -1,11 +1,17 @@
 //! The `testcloud` command as people meet it: what it prints, how it ends, what it says when something is wrong.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
+
+mod bench;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use headstart_cloud::Cloud;
+use headstart_cloud::testcloud::TestCloud;
 use tempfile::TempDir;
 
 fn testcloud(args: &[&str]) -> Command {
@@ -140,6 +146,38 @@ fn findings_end_with_two_and_say_what_was_found() {
     i-1       m7i.large  us-east-1a  on-demand  a      1h30m  0.1008  0.151200  running
     i-2       m7i.large  us-east-1a  on-demand  a      1h30m  0.1008  0.151200  running
     ");
+}
+
+#[tokio::test]
+async fn a_cloud_killed_under_load_keeps_every_promise() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = path(&dir, "a.ledger");
+    let served = Served::start(&ledger, &[]);
+    let cloud = TestCloud::new(&served.endpoint).unwrap();
+    let requests: Vec<_> = (0..40).map(|n| bench::request(&format!("claim-{n}"))).collect();
+    let mut launches: FuturesUnordered<_> = requests.iter().map(|request| cloud.launch(request)).collect();
+    let mut promised = Vec::new();
+    while promised.len() < 10 {
+        promised.push(launches.next().await.unwrap().unwrap().instance);
+    }
+    // Dropping it kills the process outright, with thirty launches under way.
+    drop(served);
+    while let Some(answer) = launches.next().await {
+        promised.extend(answer.ok().map(|launch| launch.instance));
+    }
+
+    let served = Served::start(&ledger, &[]);
+    let cloud = TestCloud::new(&served.endpoint).unwrap();
+    for instance in &promised {
+        assert_eq!(cloud.get(&instance.id).await.unwrap(), *instance);
+    }
+    for request in &requests {
+        let again = cloud.launch(request).await.unwrap().instance;
+        let before = promised.iter().find(|instance| instance.token.as_ref() == Some(&request.token));
+        assert!(before.is_none_or(|before| *before == again), "{} was launched twice", request.token);
+    }
+    assert_eq!(cloud.list().await.unwrap().len(), 40);
+    assert_eq!(run(&["audit", "--ledger", &ledger]).0, 0);
 }
 
 #[test]
