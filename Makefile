@@ -12,7 +12,7 @@ TESTBED = $(CARGO) run --quiet --package headstart-testbed --
 
 PEER ?= karpenter
 FOCUS ?=
-JOBS ?= 11
+JOBS ?= 8
 
 ##@ Look
 

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "")]
     focus: String,
     /// How many groups run at once; each needs about 0.8 GB of memory and a tenth of a core.
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 8)]
     jobs: usize,
     /// Where to keep the logs of every process.
     #[arg(long, default_value = "target/suites")]
