@@ -22,6 +22,8 @@ use crate::process::Process;
 const PERIOD: Duration = Duration::from_millis(200);
 /// How long a process whose pod is gone may take to end by itself.
 const GRACE: Duration = Duration::from_secs(10);
+/// How much longer each further restart waits, so that an operator that cannot run does not fill the disk with logs.
+const BACK_OFF: Duration = Duration::from_secs(5);
 /// Gives the command a host name of its own, without which two operators could not be told apart by their lease.
 const WITH_HOST_NAME: &str =
     r#"hostname "$0" 2>/dev/null || echo "$0" >/proc/sys/kernel/hostname; exec "$@""#;
@@ -30,6 +32,7 @@ struct Follower {
     /// Counts the starts, because the log and the process are named after the pod and the start.
     name: String,
     restarts: i32,
+    started: Instant,
     /// When the pod went, if it went.
     leaving: Option<Instant>,
     _ports: [Port; 2],
@@ -102,6 +105,10 @@ async fn restart_if_ended(
     if follower.leaving.is_some() || plane.with_process(&follower.name, Process::exited)?.is_none() {
         return Ok(());
     }
+    // The first restart comes at once, as a kubelet's does.
+    if follower.started.elapsed() < BACK_OFF * follower.restarts.min(12).unsigned_abs() {
+        return Ok(());
+    }
     let restarts = follower.restarts + 1;
     running.insert(name.to_owned(), start(plane, command, pod, restarts)?);
     let containers =
@@ -138,7 +145,7 @@ fn start(plane: &ControlPlane, command: &[PathBuf], pod: &Pod, restarts: i32) ->
         .collect();
     let (program, ports) = program(plane, &name, &wrapped, env)?;
     plane.spawn(program)?;
-    Ok(Follower { name, restarts, leaving: None, _ports: ports })
+    Ok(Follower { name, restarts, started: Instant::now(), leaving: None, _ports: ports })
 }
 
 fn is_running(pod: &Pod) -> bool {
