@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::control_plane::ControlPlane;
 use crate::options::{Options, Rate};
 use crate::peers::{self, Peer};
+use crate::workload;
 
 /// Karpenter's KWOK provider writes a node's price on this label, in dollars per hour.
 const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
@@ -40,8 +41,14 @@ pub async fn measure(peer: Peer, n_pods: usize, controller_manager_rate: Rate) -
     peers::install_crds(&plane).await?;
     let _running = peers::run(&plane, peer, &[]).await?;
     peers::wait_for_leader(&plane).await?;
-    create(&plane, &resource("karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass"), node_class()).await?;
-    create(&plane, &resource("karpenter.sh", "v1", "NodePool"), node_pool()).await?;
+    for mut object in workload::open_pool() {
+        if object["kind"] == "NodePool" {
+            // Consolidation would take part in what is measured.
+            object["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
+        }
+        create(&plane, object).await?;
+    }
+    wait_until_ready(&plane).await?;
     let pid = plane.with_process(peer.name(), |process| process.pid())?;
     let cpu_before = cpu_time(pid)?;
 
@@ -76,8 +83,10 @@ struct Seen {
 /// Watches until `n_pods` pods run.
 async fn watch(plane: &ControlPlane, n_pods: usize) -> Result<Seen> {
     let start = Instant::now();
-    let claims: Api<DynamicObject> =
-        Api::all_with(plane.client(), &resource("karpenter.sh", "v1", "NodeClaim"));
+    let claims: Api<DynamicObject> = Api::all_with(
+        plane.client(),
+        &ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim")),
+    );
     let pods: Api<Pod> = Api::default_namespaced(plane.client());
     let mut claims = watcher(claims, watcher::Config::default()).default_backoff().applied_objects().boxed();
     let mut pods = watcher(pods, watcher::Config::default()).default_backoff().applied_objects().boxed();
@@ -99,32 +108,31 @@ async fn watch(plane: &ControlPlane, n_pods: usize) -> Result<Seen> {
     Ok(seen)
 }
 
-async fn create(plane: &ControlPlane, resource: &ApiResource, mut object: Value) -> Result<()> {
-    object["apiVersion"] = resource.api_version.as_str().into();
-    object["kind"] = resource.kind.as_str().into();
-    let api: Api<DynamicObject> = Api::all_with(plane.client(), resource);
-    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+/// Waits until every NodePool is ready: a pod that comes sooner waits ten seconds for its next turn.
+async fn wait_until_ready(plane: &ControlPlane) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
+    let pools: Api<DynamicObject> = Api::all_with(plane.client(), &resource);
+    let start = Instant::now();
+    let is_ready = |pool: &DynamicObject| {
+        let conditions = pool.data["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    while !pools.list(&ListParams::default()).await?.iter().all(is_ready) {
+        ensure!(start.elapsed() < LIMIT, "the NodePool does not become ready");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     Ok(())
 }
 
-fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
-
-fn node_class() -> Value {
-    json!({"metadata": {"name": "default"}, "spec": {}})
-}
-
-fn node_pool() -> Value {
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-    let requirements = json!([
-        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
-    ]);
-    json!({
-        "metadata": {"name": "default"},
-        "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": requirements}}, "disruption": {"consolidateAfter": "Never"}},
-    })
+async fn create(plane: &ControlPlane, object: Value) -> Result<()> {
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let types = object.types.as_ref().context("an object does not say its kind")?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
+    Api::<DynamicObject>::all_with(plane.client(), &resource).create(&PostParams::default(), &object).await?;
+    Ok(())
 }
 
 fn deployment(n_pods: usize) -> Value {
