@@ -9,6 +9,7 @@ CACHE := $(or $(HEADSTART_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/head
 DENY_VERSION := 0.20.2
 DENY := $(CACHE)/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 TESTBED = $(CARGO) run --quiet --package headstart-testbed --
+TESTBED_RELEASE = $(CARGO) run --quiet --release --package headstart-testbed --
 
 PEER ?= karpenter
 FOCUS ?=
@@ -18,7 +19,7 @@ JOBS ?= 8
 
 .PHONY: help demo testbed
 help: ## Print this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Show what works so far: the API, a real cluster on loopback, a cloud that keeps books
 	@$(TESTBED) tour
@@ -54,7 +55,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries suites bench
+.PHONY: test binaries suites bench bench-reaction
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/3 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -69,5 +70,8 @@ binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the
 suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
 	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)
 
-bench: build ## Measure how Karpenter reacts to load on the testbed (ARGS="--pods 1000 --runs 1")
-	@$(TESTBED) bench $(ARGS)
+bench: ## Measure the solver side by side with Karpenter's (about 40 minutes) and write docs/benchmarks.md
+	@$(TESTBED_RELEASE) bench solver --write docs/benchmarks.md $(ARGS)
+
+bench-reaction: build ## Measure how Karpenter reacts to load on the testbed (ARGS="--pods 1000 --runs 1")
+	@$(TESTBED) bench reaction $(ARGS)

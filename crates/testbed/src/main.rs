@@ -24,7 +24,10 @@ enum Command {
     Up(commands::up::Arguments),
     Binaries(commands::binaries::Arguments),
     Suites(commands::suites::Arguments),
-    Bench(commands::bench::Arguments),
+    #[command(subcommand)]
+    Bench(commands::bench::Measure),
+    #[command(hide = true)]
+    Solve(commands::solve::Arguments),
 }
 
 #[tokio::main]
@@ -34,7 +37,8 @@ async fn main() -> ExitCode {
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Binaries(arguments) => commands::binaries::run(&arguments),
         Command::Suites(arguments) => commands::suites::run(arguments).await,
-        Command::Bench(arguments) => commands::bench::run(arguments).await,
+        Command::Bench(measure) => commands::bench::run(measure).await,
+        Command::Solve(arguments) => commands::solve::run(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -94,6 +94,8 @@ pub(crate) struct Classes {
     pub(crate) groups: Groups,
     /// Groups of required anti-affinity, which count their owners instead of those they select.
     pub(crate) reverse: Groups,
+    /// Labels other than host names whose values are domains of some group.
+    pub(crate) domain_keys: BTreeSet<Arc<str>>,
 }
 
 /// What building classes needs to know.
@@ -253,6 +255,8 @@ impl Classes {
             class.counted_by = about(&self.groups);
             class.shunned_by = about(&self.reverse);
         }
+        let by_domain = self.groups.list().into_iter().filter(|group| !group.is_by_host());
+        self.domain_keys = by_domain.map(|group| group.key.clone()).collect();
     }
 
     /// The reverse groups that a pod on a node owns.

@@ -65,8 +65,10 @@ fn planned_claim(problem: &mut Problem<'_>, claim: &Claim) -> Option<PlannedClai
             && pool.rows.room(row).iter().zip(&claim.total).all(|(room, total)| total <= room)
     };
     let mut buys: Vec<_> = priced.iter().filter(|buy| holds(buy.row as usize)).collect();
-    let mut named = BTreeSet::new();
-    buys.retain(|buy| named.insert(&pool.rows.instance_type(buy.row as usize).name));
+    if pool.rows.some_types_repeat() {
+        let mut named = BTreeSet::new();
+        buys.retain(|buy| named.insert(&pool.rows.instance_type(buy.row as usize).name));
+    }
     buys.truncate(most);
     let rows: Vec<usize> = buys.iter().map(|buy| buy.row as usize).collect();
     let strict = problem.snapshot.options.min_values == MinValues::Strict;

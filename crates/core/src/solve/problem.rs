@@ -1,6 +1,7 @@
 //! A snapshot laid out for deciding: everything numbered, everything that does not change worked out once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -107,29 +108,30 @@ impl<'a> Problem<'a> {
         problem
     }
 
+    /// The domains of a group in which there are nodes or could be, all empty.
+    fn known_domains(&mut self, group: &Group, universe: &mut Universe) -> Counts {
+        let mut known = universe.domains(group, &self.pools);
+        if group.is_by_host() {
+            return known;
+        }
+        for row in &self.nodes {
+            let labels = self.reqs.get(row.labels).clone();
+            if let Some(domain) = labels.get(&group.key).and_then(Requirement::single)
+                && group.counted.includes(row.labels, &row.node.taints, &mut self.reqs)
+            {
+                known.register(domain);
+            }
+        }
+        known
+    }
+
     /// Counts the pods that are already somewhere.
     fn count(&mut self) {
         let mut universe = Universe::default();
-        let mut counts: Vec<Counts> = Vec::new();
-        for id in self.classes.groups.ids() {
-            let group = self.classes.groups.get(id).clone();
-            let mut known = universe.domains(&group, &self.pools);
-            for row in &self.nodes {
-                let value =
-                    self.reqs.get(row.labels).get(&group.key).and_then(Requirement::single).map(Arc::from);
-                if let Some(domain) = value
-                    && group.counted.includes(row.labels, &row.node.taints, &mut self.reqs)
-                {
-                    known.register(&domain);
-                }
-            }
-            counts.push(known);
-        }
-        let reverse_groups: Vec<_> = self.classes.reverse.ids().collect();
-        let mut reverse: Vec<Counts> = reverse_groups
-            .into_iter()
-            .map(|id| universe.domains(&self.classes.reverse.get(id).clone(), &self.pools))
-            .collect();
+        let (groups, owners) = (self.classes.groups.list(), self.classes.reverse.list());
+        let mut domains = |group: &Rc<Group>| self.known_domains(group, &mut universe);
+        let mut counts: Vec<Counts> = groups.iter().map(&mut domains).collect();
+        let mut reverse: Vec<Counts> = owners.iter().map(&mut domains).collect();
         let mut position = vec![0; self.nodes.len()];
         for (at, row) in self.nodes.iter().enumerate() {
             position[row.index as usize] = at;
@@ -175,7 +177,7 @@ pub(crate) fn record(group: &Group, counts: &mut Counts, host: usize, labels: &R
     let certain = requirement.len() == Some(1);
     if certain || group.rule == crate::solve::topology::Rule::Apart {
         for domain in requirement.values() {
-            counts.record(&domain.into());
+            counts.record(domain);
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::catalog::{InstanceType, Offering};
 use crate::price::Price;
@@ -31,6 +31,7 @@ pub(crate) struct Rows {
     by_type: KeyIndex,
     by_offering: KeyIndex,
     available: Bits,
+    some_types_repeat: bool,
     /// Zone and capacity type of each offering, by number.
     labels: Vec<(u8, u8)>,
     zones: Vec<Arc<str>>,
@@ -113,6 +114,8 @@ impl Rows {
             }
         }
         drafts.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| types[a.0].name.cmp(&types[b.0].name)));
+        let mut names: FxHashSet<&str> = FxHashSet::default();
+        let some_types_repeat = !drafts.iter().all(|(of_type, ..)| names.insert(&types[*of_type].name));
         let mut all = Self {
             types: types.clone(),
             all: Vec::with_capacity(drafts.len()),
@@ -122,6 +125,7 @@ impl Rows {
             by_type: KeyIndex::default(),
             by_offering: KeyIndex::default(),
             available: Bits::default(),
+            some_types_repeat,
             labels: Vec::new(),
             zones: Vec::new(),
             capacity_types: Vec::new(),
@@ -230,6 +234,11 @@ impl Rows {
                 || requirement.operator().allows_absence()
         }));
         usable
+    }
+
+    /// Whether a type has several rows, or a name several types.
+    pub(crate) fn some_types_repeat(&self) -> bool {
+        self.some_types_repeat
     }
 
     /// The cheapest launchable offering of every row that the requirements leave, cheapest first.

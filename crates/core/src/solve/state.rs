@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::quantity::Quantity;
+use crate::requirements::Requirements;
 use crate::resources::NODES;
 use crate::snapshot::{HostPort, Volume};
 use crate::solve::bits::Bits;
@@ -15,7 +16,7 @@ use crate::solve::classes::{Class, ClassId, Variant};
 use crate::solve::problem::{Problem, out_of_nodes, record};
 use crate::solve::reqs::ReqId;
 use crate::solve::reservations::Reservations;
-use crate::solve::topology::Counts;
+use crate::solve::topology::{Counts, Rule};
 
 /// What has been decided so far, and what is left.
 pub(crate) struct State {
@@ -167,12 +168,45 @@ impl State {
         let host = self.host_of(claim);
         self.reservations.hold(&mut self.claims.get_mut(claim).reservations, narrowed.reservations);
         let open = self.claims.get_mut(claim);
-        open.reqs = narrowed.reqs;
+        let before = std::mem::replace(&mut open.reqs, narrowed.reqs);
         open.rows = narrowed.rows;
         open.ports.extend(of.shape.host_ports.iter().cloned());
         open.volumes.extend(of.volumes.iter().cloned());
         let taints = problem.pools[open.pool].taints;
         self.record(problem, class, host, narrowed.reqs, taints);
+        if before != narrowed.reqs {
+            self.settle(problem, claim, before);
+        }
+    }
+
+    /// Counts the pods of a claim in the domains that its last pod has made certain.
+    ///
+    /// COMPAT: upstream counts a pod where its claim is certain to be when the pod comes, and never later; kube-scheduler
+    /// counts it wherever the node turns out to be.
+    fn settle(&mut self, problem: &mut Problem<'_>, claim: ClaimIndex, before: ReqId) {
+        let open = self.claims.get(claim);
+        let (was, is) = (problem.reqs.get(before).clone(), problem.reqs.get(open.reqs).clone());
+        let certain = |requirements: &Requirements, key: &str| {
+            requirements.get(key).is_some_and(|requirement| requirement.single().is_some())
+        };
+        let settled = |key: &str| certain(&is, key) && !certain(&was, key);
+        if !problem.classes.domain_keys.iter().any(|key| settled(key)) {
+            return;
+        }
+        let taints = problem.taint_sets.get(problem.pools[open.pool].taints);
+        for pod in &open.pods[..open.pods.len() - 1] {
+            let class = problem.classes.of_pod[*pod as usize];
+            for id in &problem.classes.all[class.0 as usize].counted_by {
+                let group = problem.classes.groups.get(*id);
+                // Those who must stay apart have been counted everywhere they might be.
+                if group.rule != Rule::Apart
+                    && settled(&group.key)
+                    && group.counted.includes(open.reqs, taints, &mut problem.reqs)
+                {
+                    record(group, &mut self.counts[id.0 as usize], 0, &is);
+                }
+            }
+        }
     }
 
     /// Tells every group that counts the class where a pod of it went.

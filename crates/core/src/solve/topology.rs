@@ -92,6 +92,10 @@ impl Groups {
         &self.all[id.0 as usize]
     }
 
+    pub(crate) fn list(&self) -> Vec<Rc<Group>> {
+        self.all.clone()
+    }
+
     pub(crate) fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
         (0..self.all.len() as u32).map(GroupId)
     }
@@ -121,17 +125,17 @@ pub(crate) enum Choice {
 
 impl Counts {
     /// Makes a domain known.
-    pub(crate) fn register(&mut self, domain: &Arc<str>) {
+    pub(crate) fn register(&mut self, domain: &str) {
         if let Err(at) = self.find(domain) {
-            self.domains.insert(at, (domain.clone(), 0));
+            self.domains.insert(at, (domain.into(), 0));
         }
     }
 
     /// Counts one more pod in a domain.
-    pub(crate) fn record(&mut self, domain: &Arc<str>) {
-        self.register(domain);
-        if let Ok(at) = self.find(domain) {
-            self.domains[at].1 += 1;
+    pub(crate) fn record(&mut self, domain: &str) {
+        match self.find(domain) {
+            Ok(at) => self.domains[at].1 += 1,
+            Err(at) => self.domains.insert(at, (domain.into(), 1)),
         }
         self.version += 1;
     }
@@ -239,9 +243,8 @@ mod tests {
     fn counts(domains: &[(&str, u32)]) -> Counts {
         let mut counts = Counts::default();
         for (domain, count) in domains {
-            let domain = (*domain).into();
-            counts.register(&domain);
-            (0..*count).for_each(|_| counts.record(&domain));
+            counts.register(domain);
+            (0..*count).for_each(|_| counts.record(domain));
         }
         counts
     }

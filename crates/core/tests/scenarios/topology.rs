@@ -257,3 +257,30 @@ fn taints_can_take_domains_out_of_a_spread() {
         pending 4 b: pool open: no instance type is available in a domain that its topology constraints allow
     ");
 }
+
+#[test]
+fn pods_count_from_when_the_zone_of_their_claim_is_certain() {
+    // The scheduler counts both big pods in zone-1 once the first small one has pinned their node to it.
+    assert_snapshot!(plan("
+        pool p
+        pod big x2 cpu=3 label=app:a
+        pod a x7 cpu=0.1 label=app:a spread=zone/1/app:a
+    "), @r"
+        1 × p arm of 1 in 1: a, 2 big
+        1 × p small of 5 in 2: 3 a
+        1 × p small of 5 in 3: 3 a
+    ");
+}
+
+#[test]
+fn a_node_in_a_zone_that_no_pool_knows_takes_pods_that_others_shun() {
+    assert_snapshot!(plan("
+        pool p req=zone:In:zone-1
+        node far cpu=4 memory=8Gi pods=9 label=zone:zone-9
+        pod shy cpu=0.5 label=app:a apart=zone/app:b
+        pod b cpu=1 label=app:b
+    "), @r"
+        node far: b
+        1 × p small of 6 in 1: shy
+    ");
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod binaries;
+pub(crate) mod solve;
 pub(crate) mod suites;
 pub(crate) mod tour;
 pub(crate) mod up;

@@ -1,4 +1,4 @@
-//! `headstart-testbed bench`: how an operator reacts to load, on the testbed.
+//! `headstart-testbed bench reaction`: how an operator reacts to load, on the testbed.
 
 use std::process::ExitCode;
 use std::time::Duration;
