@@ -13,6 +13,8 @@ use headstart_core::{
 use crate::{manifests, plan::columns};
 
 /// Say why a pod fits nowhere, or where it would go
+///
+/// The pod is one that waits for a node, or one that a workload still has to make, as `headstart plan` names it.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 2 if the pod fits nowhere.")]
 pub(crate) struct Args {

@@ -1,5 +1,6 @@
 //! The `headstart` command: what is common to all subcommands, and nothing else.
 
+mod cluster;
 mod crds;
 mod explain;
 mod manifests;

@@ -1,4 +1,4 @@
-//! A cluster from files: what `plan` and `explain` work on when there is no live one.
+//! What `plan` and `explain` work on: a cluster from files, or a live one if there are none.
 
 use std::{
     fs,
@@ -11,18 +11,23 @@ use anyhow::Context;
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_intake::{Taken, World, read};
 
+use crate::cluster::{self, Access};
+
 /// Where objects and prices come from
 #[derive(clap::Args)]
 pub(crate) struct From {
-    /// Files or directories with Kubernetes objects, YAML or JSON; - reads standard input
-    #[arg(short = 'f', long = "file", value_name = "FILE_OR_DIR", num_args = 1.., required = true)]
+    /// Files or directories with Kubernetes objects, YAML or JSON; - reads standard input. Without any, the cluster of
+    /// the kubeconfig is read
+    #[arg(short = 'f', long = "file", value_name = "FILE_OR_DIR", num_args = 1..)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// What can be bought: kwok, aws, azure, or a file in the format of Karpenter's KWOK provider
     #[arg(long, value_name = "CATALOG", default_value = "kwok")]
     catalog: Source,
 }
 
-/// A cluster as the files describe it.
+/// A cluster as the files, or its API server, describe it.
 pub(crate) struct Cluster {
     pub(crate) taken: Taken,
     /// What of the catalog is modelled rather than known.
@@ -35,6 +40,13 @@ pub(crate) struct Cluster {
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    if args.files.is_empty() {
+        let (world, decoding) = cluster::read(&args.access)?;
+        let start = Instant::now();
+        let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
+        taken.diagnostics.sort();
+        return Ok(Cluster { taken, modelled: catalog.modelled, decoding: decoding + start.elapsed() });
+    }
     let mut world = World::new();
     let mut unreadable = Vec::new();
     let start = Instant::now();

@@ -24,10 +24,16 @@ use crate::{
 
 /// Say which nodes would be bought for the pods that wait
 ///
-/// Pods without a node count as waiting; Deployments, ReplicaSets, StatefulSets and Jobs count as the pods they still have
-/// to make.
+/// Pods without a node count as waiting, unless they are gated, belong to a DaemonSet, or kube-scheduler is making room for
+/// them. Deployments, ReplicaSets, StatefulSets and Jobs count as the pods they still have to make.
+///
+/// Nothing is changed: a live cluster is only read. What may not be read is left out with a warning, but pods and nodes
+/// are needed.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 2 if a pod fits nowhere.")]
+#[command(
+    after_help = "Exit status: 2 if a pod fits nowhere.\n\nExamples:\n  headstart plan --catalog aws                       the \
+                        cluster of the kubeconfig\n  headstart plan -f examples/quickstart.yaml -o json files"
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     from: manifests::From,

@@ -74,6 +74,8 @@ pub(crate) struct PodStatus {
     container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "nullable")]
     conditions: Vec<Condition>,
+    #[serde(deserialize_with = "nullable")]
+    nominated_node_name: String,
 }
 
 /// A condition of any object.
@@ -174,6 +176,11 @@ impl Pod {
     /// Whether the pod belongs to its node and goes with it.
     pub(crate) fn is_of_node(&self) -> bool {
         self.metadata.has_owner("DaemonSet") || self.metadata.has_owner("Node")
+    }
+
+    /// Whether room is being made for the pod on some node.
+    pub(crate) fn is_preempting(&self) -> bool {
+        !self.status.nominated_node_name.is_empty()
     }
 
     pub(crate) fn resize_infeasible(&self) -> bool {

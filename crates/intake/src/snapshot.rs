@@ -138,6 +138,7 @@ impl Builder<'_> {
                     self.fault(object, fault);
                 }
             } else if !pod.is_of_node()
+                && (moving || !pod.is_preempting())
                 && pod.spec.scheduling_gates.is_empty()
                 && let Err(fault) = self.pending(pod)
             {

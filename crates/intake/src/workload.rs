@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::affinity::LabelSelector;
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::pod::{Pod, PodTemplate};
+use crate::pod::{Condition, Pod, PodTemplate};
 use crate::storage::Claim;
 
 /// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet.
@@ -40,13 +40,23 @@ pub(crate) struct WorkloadSpec {
 #[serde(default)]
 pub(crate) struct WorkloadStatus {
     succeeded: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<Condition>,
+}
+
+impl WorkloadStatus {
+    /// Whether a job has ended, one way or the other.
+    fn is_final(&self) -> bool {
+        let ends = |kind: &str| ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].contains(&kind);
+        self.conditions.iter().any(|condition| condition.status == "True" && ends(&condition.kind))
+    }
 }
 
 impl Workload {
     /// How many pods the workload wants to have.
     fn wanted(&self) -> i64 {
         match self.kind.as_str() {
-            "Job" if self.spec.suspend => 0,
+            "Job" if self.spec.suspend || self.status.is_final() => 0,
             "Job" => {
                 let left = self.spec.completions.map(|all| all - self.status.succeeded.unwrap_or(0));
                 let parallel = self.spec.parallelism.unwrap_or(1);
@@ -65,11 +75,14 @@ impl Workload {
         let namespace = self.metadata.namespace();
         // A selector without conditions would claim every pod of the namespace.
         let selects = selector.keys().next().is_some();
+        // Pods of a Deployment name its ReplicaSets, which need not be known.
+        let owns_sets = self.kind == "Deployment" && selects;
         let mine = |pod: &&Pod| {
             let owned = pod.metadata.is_owned_by(&self.kind, &self.metadata.name)
                 || replica_sets.iter().any(|name| pod.metadata.is_owned_by("ReplicaSet", name));
             let loose = selects
-                && pod.metadata.owner_references.is_empty()
+                && (pod.metadata.owner_references.is_empty()
+                    || (owns_sets && pod.metadata.has_owner("ReplicaSet")))
                 && selector.matches(pod.metadata.labels());
             pod.metadata.namespace() == namespace
                 && !pod.is_over()

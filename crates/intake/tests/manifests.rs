@@ -149,6 +149,30 @@ spec: {template: {spec: {containers: [{name: a, resources: {requests: {cpu: 50m}
 }
 
 #[test]
+fn pods_that_exist_are_not_counted_twice() {
+    assert_snapshot!(shown(r"
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}
+---
+# Of a ReplicaSet that nobody showed.
+kind: Pod
+metadata: {name: web-1-x, namespace: shop, labels: {app: web}, ownerReferences: [{kind: ReplicaSet, name: web-1}]}
+spec: {nodeName: elsewhere}
+---
+kind: Job
+metadata: {name: gave-up}
+spec: {parallelism: 4, template: {spec: {containers: []}}}
+status: {failed: 7, conditions: [{type: Failed, status: 'True'}]}
+---
+# Room is being made for it.
+kind: Pod
+metadata: {name: nominated}
+status: {nominatedNodeName: elsewhere}
+"), @"pod shop/web-1 pods 1");
+}
+
+#[test]
 fn volumes_say_where_and_what_or_why_not() {
     assert_snapshot!(shown(r"
 kind: StorageClass
