@@ -22,15 +22,7 @@ impl Ours {
 
     /// The cluster of a case as the solver sees it, from decoded objects.
     pub fn snapshot(&self, case: &Case) -> Snapshot {
-        self.take(&self.world(case), case)
-    }
-
-    fn world(&self, case: &Case) -> World {
-        let mut world = World::new();
-        for value in &case.objects {
-            world.add(Document { origin: "case".to_owned(), value: value.clone() });
-        }
-        world
+        self.take(&world(case), case)
     }
 
     fn take(&self, world: &World, case: &Case) -> Snapshot {
@@ -47,7 +39,7 @@ impl Ours {
 
     /// Answers a case; time counts from decoded objects to the plan.
     pub fn ask(&self, case: &Case) -> Answer {
-        let world = self.world(case);
+        let world = world(case);
         let (wall, cpu) = (Instant::now(), cpu_time());
         let snapshot = self.take(&world, case);
         let plan = solve(&snapshot, Packing::Compat);
@@ -59,6 +51,14 @@ impl Ours {
             ..describe(&snapshot, &plan)
         }
     }
+}
+
+fn world(case: &Case) -> World {
+    let mut world = World::new();
+    for value in &case.objects {
+        world.add(Document { origin: "case".to_owned(), value: value.clone() });
+    }
+    world
 }
 
 fn describe(snapshot: &Snapshot, plan: &Plan) -> Answer {

@@ -11,7 +11,7 @@ use crate::binaries::{self, Binary};
 
 /// A running program that answers one case after the other; it ends with its owner.
 pub struct Program {
-    program: Child,
+    process: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
@@ -33,14 +33,14 @@ impl Program {
     }
 
     fn spawn(command: &mut Command) -> Result<Self> {
-        let mut program = command
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        let questions = program.stdin.take();
-        let answers = program.stdout.take().context("the program has no output")?;
-        Ok(Self { program, questions, answers: BufReader::new(answers) })
+        let questions = process.stdin.take();
+        let answers = process.stdout.take().context("the program has no output")?;
+        Ok(Self { process, questions, answers: BufReader::new(answers) })
     }
 
     /// Asks one question and waits for the answer.
@@ -52,7 +52,7 @@ impl Program {
         questions.flush()?;
         let mut line = String::new();
         if self.answers.read_line(&mut line)? == 0 {
-            bail!("the program ended with {} instead of answering", self.program.wait()?);
+            bail!("the program ended with {} instead of answering", self.process.wait()?);
         }
         let answer: Answer = serde_json::from_str(&line)?;
         if !answer.error.is_empty() {
@@ -66,7 +66,7 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.questions = None;
         // It ends by itself once its input does, unless it is in the middle of an answer that nobody waits for.
-        let _ = self.program.kill();
-        let _ = self.program.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
