@@ -1,5 +1,7 @@
 //! The `headstart` command: what is common to all subcommands, and nothing else.
 
+#[cfg(test)]
+mod corpus;
 mod crds;
 mod explain;
 mod manifests;

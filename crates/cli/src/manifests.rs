@@ -35,22 +35,35 @@ pub(crate) struct Cluster {
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
-    let mut world = World::new();
-    let mut unreadable = Vec::new();
     let start = Instant::now();
+    let mut texts = Vec::new();
     for file in &args.files {
         for path in expand(file)? {
-            let (documents, diagnostics) = read(&path.display().to_string(), &text(&path)?);
-            unreadable.extend(diagnostics);
-            for document in documents {
-                world.add(document);
-            }
+            texts.push((path.display().to_string(), text(&path)?));
+        }
+    }
+    let reading = start.elapsed();
+    let mut cluster = gather(texts, &catalog);
+    cluster.decoding += reading;
+    Ok(cluster)
+}
+
+/// The cluster that some texts describe, each with the name of where it comes from.
+pub(crate) fn gather(texts: Vec<(String, String)>, catalog: &Catalog) -> Cluster {
+    let start = Instant::now();
+    let mut world = World::new();
+    let mut unreadable = Vec::new();
+    for (origin, text) in texts {
+        let (documents, diagnostics) = read(&origin, &text);
+        unreadable.extend(diagnostics);
+        for document in documents {
+            world.add(document);
         }
     }
     let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
     taken.diagnostics.extend(unreadable);
     taken.diagnostics.sort();
-    Ok(Cluster { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() })
+    Cluster { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() }
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

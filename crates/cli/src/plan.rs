@@ -86,7 +86,7 @@ fn on_existing(plan: &Plan) -> usize {
 }
 
 /// The plan for programs.
-fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
+pub(crate) fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
     let snapshot = &cluster.taken.snapshot;
     let claims = plan.claims.iter().map(|claim| {
         let launch = claim.launch.as_ref().map(|launch| {
@@ -143,7 +143,7 @@ fn texts(list: &[Arc<str>]) -> Vec<&str> {
 }
 
 /// The plan for people.
-fn table(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn table(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
     let snapshot = &cluster.taken.snapshot;
     let nowhere = plan.unplaced.len() + cluster.taken.rejected.len();
     let new: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
