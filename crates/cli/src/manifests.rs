@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use headstart_cloud::catalog::{Catalog, Source};
-use headstart_intake::{Taken, World, read};
+use headstart_intake::{Diagnostic, Taken, World, read};
 
 /// Where objects and prices come from
 #[derive(clap::Args)]
@@ -37,13 +37,33 @@ pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
     let start = Instant::now();
     let mut texts = Vec::new();
+    let mut unreadable = Vec::new();
     for file in &args.files {
-        for path in expand(file)? {
-            texts.push((path.display().to_string(), text(&path)?));
+        let inside = file != Path::new("-") && file.is_dir();
+        let paths = if inside { expand(file)? } else { vec![file.clone()] };
+        if paths.is_empty() {
+            bail!("no manifests in {}: no file there ends in .yaml, .yml or .json", file.display());
         }
+        for path in paths {
+            match text(&path) {
+                Ok(text) => texts.push((path.display().to_string(), text)),
+                // Who names a file wants it read; a directory may hold what is not for us.
+                Err(error) if inside => unreadable.push(Diagnostic {
+                    object: path.display().to_string(),
+                    field: String::new(),
+                    message: format!("cannot be read: {}", error.root_cause()),
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    if unreadable.is_empty() && texts.iter().all(|(_, text)| text.trim().is_empty()) {
+        let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+        bail!("nothing to plan for: {} has no Kubernetes object", files.join(", "));
     }
     let reading = start.elapsed();
     let mut cluster = gather(texts, &catalog);
+    cluster.taken.diagnostics.extend(unreadable);
     cluster.decoding += reading;
     Ok(cluster)
 }
@@ -80,9 +100,6 @@ fn text(path: &Path) -> anyhow::Result<String> {
 
 /// The files of a directory and those below it, in order.
 fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    if path == Path::new("-") || !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
     let mut entries = fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
         .with_context(|| format!("cannot list {}", path.display()))?;

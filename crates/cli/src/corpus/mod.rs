@@ -22,7 +22,7 @@ use headstart_core::{
 use headstart_intake::{Diagnostic, Document, read};
 use serde_json::Value;
 
-use crate::{manifests, plan};
+use crate::{manifests, output::Paint, plan};
 use mutate::{Dice, Mutant, mutate};
 
 const GOOD: &str = include_str!("good.yaml");
@@ -138,7 +138,7 @@ fn faults(case: &Case, catalog: &Catalog) -> Vec<String> {
         faults.push("the printed plan lacks claims".to_owned());
     }
     let mut printed = Vec::new();
-    plan::table(&cluster, &found, &mut printed).unwrap();
+    plan::table(&cluster, &found, Paint::PLAIN, &mut printed).unwrap();
     if String::from_utf8(printed).is_err() {
         faults.push("the table is not text".to_owned());
     }
