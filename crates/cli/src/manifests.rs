@@ -35,10 +35,43 @@ pub(crate) struct Cluster {
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    let mut world = World::new();
     let start = Instant::now();
-    let mut texts = Vec::new();
+    let (texts, mut unreadable) = texts(&args.files)?;
+    unreadable.extend(add(&mut world, texts));
+    Ok(Cluster::new(&world, unreadable, &catalog, start))
+}
+
+impl Cluster {
+    /// The cluster that a world describes, which has been read since `start` with these complaints.
+    pub(crate) fn new(world: &World, unreadable: Vec<Diagnostic>, catalog: &Catalog, start: Instant) -> Self {
+        let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
+        taken.diagnostics.extend(unreadable);
+        taken.diagnostics.sort();
+        Self { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() }
+    }
+}
+
+/// The name of where a text comes from, and the text.
+pub(crate) type Text = (String, String);
+
+/// Adds the objects of some texts and returns what is no object at all.
+pub(crate) fn add(world: &mut World, texts: Vec<Text>) -> Vec<Diagnostic> {
     let mut unreadable = Vec::new();
-    for file in &args.files {
+    for (origin, text) in texts {
+        let (documents, diagnostics) = read(&origin, &text);
+        unreadable.extend(diagnostics);
+        for document in documents {
+            world.add(document);
+        }
+    }
+    unreadable
+}
+
+/// What is in the files, and which files of directories cannot be read.
+fn texts(files: &[PathBuf]) -> anyhow::Result<(Vec<Text>, Vec<Diagnostic>)> {
+    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
+    for file in files {
         let inside = file != Path::new("-") && file.is_dir();
         let paths = if inside { expand(file)? } else { vec![file.clone()] };
         if paths.is_empty() {
@@ -58,32 +91,10 @@ pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
         }
     }
     if unreadable.is_empty() && texts.iter().all(|(_, text)| text.trim().is_empty()) {
-        let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         bail!("nothing to plan for: {} has no Kubernetes object", files.join(", "));
     }
-    let reading = start.elapsed();
-    let mut cluster = gather(texts, &catalog);
-    cluster.taken.diagnostics.extend(unreadable);
-    cluster.decoding += reading;
-    Ok(cluster)
-}
-
-/// The cluster that some texts describe, each with the name of where it comes from.
-pub(crate) fn gather(texts: Vec<(String, String)>, catalog: &Catalog) -> Cluster {
-    let start = Instant::now();
-    let mut world = World::new();
-    let mut unreadable = Vec::new();
-    for (origin, text) in texts {
-        let (documents, diagnostics) = read(&origin, &text);
-        unreadable.extend(diagnostics);
-        for document in documents {
-            world.add(document);
-        }
-    }
-    let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
-    taken.diagnostics.extend(unreadable);
-    taken.diagnostics.sort();
-    Cluster { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() }
+    Ok((texts, unreadable))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -10,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use headstart_cloud::catalog::{Catalog, Source};
@@ -19,10 +19,14 @@ use headstart_core::{
     snapshot::Snapshot,
     solve::{Packing, obstacles, solve},
 };
-use headstart_intake::{Diagnostic, Document, read};
+use headstart_intake::{Diagnostic, Document, World, read};
 use serde_json::Value;
 
-use crate::{manifests, output::Paint, plan};
+use crate::{
+    manifests::{self, Cluster},
+    output::Paint,
+    plan,
+};
 use mutate::{Dice, Mutant, mutate};
 
 const GOOD: &str = include_str!("good.yaml");
@@ -129,7 +133,9 @@ fn ten_thousand_spoiled_manifests_harm_nobody() {
 
 /// What is wrong with the way a case is treated.
 fn faults(case: &Case, catalog: &Catalog) -> Vec<String> {
-    let cluster = manifests::gather(case.texts.clone(), catalog);
+    let (mut world, start) = (World::new(), Instant::now());
+    let unreadable = manifests::add(&mut world, case.texts.clone());
+    let cluster = Cluster::new(&world, unreadable, catalog, start);
     let snapshot = &cluster.taken.snapshot;
     let found = solve(snapshot, Packing::Compat);
     let mut faults = Vec::new();
