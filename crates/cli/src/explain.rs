@@ -1,28 +1,46 @@
 //! `headstart explain`: why a pod goes where it goes, or nowhere.
 
-use std::{collections::BTreeMap, io::Write, process::ExitCode};
+use std::{io::Write, process::ExitCode};
 
 use anyhow::bail;
 use headstart_core::{
-    explain::{Obstacle, Place},
+    explain::{Obstacle, Place, Refusal},
     plan::Plan,
+    remedy::{Change, remedy},
     snapshot::Snapshot,
     solve::{Packing, obstacles, solve},
 };
+use serde_json::{Value, json};
 
-use crate::{manifests, plan::columns};
+use crate::{
+    manifests,
+    output::{self, Paint},
+    plan::{FITS_NOWHERE, Format, columns, dollars},
+};
 
 /// Say why a pod fits nowhere, or where it would go
 ///
 /// The pod is one that waits for a node, or one that a workload still has to make, as `headstart plan` names it.
+///
+/// For a pod that fits nowhere: every NodePool and node with the rule that excluded it, nearest miss first. Rules are asked
+/// in a fixed order (taints, labels, room, ports, volumes, other pods, limits); the place that passed most of them is the
+/// nearest, and among equals the one that lacks the smallest part of what is asked for. What would make it fit is said only
+/// after it was tried.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 2 if the pod fits nowhere.")]
+#[command(after_help = "\
+Exit status:
+  0  the pod has a place
+  1  an error: no such pod, input that cannot be read, a wrong argument
+  2  the pod fits nowhere")]
 pub(crate) struct Args {
     /// The pod, as NAMESPACE/NAME or, in the namespace default, as NAME
     #[arg(value_name = "NAMESPACE/POD")]
     pod: String,
     #[command(flatten)]
     from: manifests::From,
+    /// Format to print
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
+    output: Format,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode> {
@@ -31,43 +49,112 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let (namespace, name) = args.pod.split_once('/').unwrap_or(("default", &args.pod));
     let full = format!("{namespace}/{name}");
     if let Some(rejected) = cluster.taken.rejected.iter().find(|rejected| rejected.pod == full) {
-        writeln!(out, "{full} cannot be placed: {}.", rejected.reason)?;
-        return Ok(2.into());
+        match args.output {
+            Format::Json => print(&json!({ "pod": full, "place": null, "reasons": [rejected.reason] }), out)?,
+            Format::Table => writeln!(out, "{full} cannot be placed: {}.", rejected.reason)?,
+        }
+        return Ok(FITS_NOWHERE.into());
     }
     let found = snapshot.pods.iter().position(|pod| *pod.namespace == *namespace && *pod.name == *name);
     let Some(pod) = found.and_then(|at| u32::try_from(at).ok()) else {
-        for diagnostic in
-            cluster.taken.diagnostics.iter().filter(|diagnostic| diagnostic.object.ends_with(&full))
-        {
-            writeln!(out, "! {diagnostic}")?;
-        }
-        bail!("no pod {full} is waiting for a node");
+        let about = cluster.taken.diagnostics.iter().filter(|diagnostic| {
+            let object = &diagnostic.object;
+            object.ends_with(&full) || (namespace == "default" && object.ends_with(&format!(" {name}")))
+        });
+        let said: Vec<String> = about.map(|diagnostic| format!("\n  ! {diagnostic}")).collect();
+        bail!("no pod {full} is waiting for a node{}", said.concat());
     };
     let plan = solve(snapshot, Packing::Compat);
-    if plan.unplaced.iter().any(|unplaced| unplaced.pod == pod) {
-        writeln!(out, "{full} cannot be placed.")?;
-        columns(&rows(&obstacles(snapshot, pod)), out)?;
-        return Ok(2.into());
-    }
-    placed(snapshot, &plan, pod, &full, out)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Pools one by one; nodes that refuse for the same reason together.
-fn rows(obstacles: &[Obstacle]) -> Vec<Vec<String>> {
-    let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
-    let mut rows = Vec::new();
-    for obstacle in obstacles {
-        match &obstacle.place {
-            Place::Pool(name) => rows.push(vec![format!("NodePool {name}"), obstacle.rule.to_string()]),
-            Place::Node(_) => *nodes.entry(obstacle.rule.to_string()).or_default() += 1,
-            Place::Nowhere => rows.push(vec!["nowhere".to_owned(), obstacle.rule.to_string()]),
+    let refused = obstacles(snapshot, pod);
+    let fits = plan.unplaced.iter().all(|unplaced| unplaced.pod != pod);
+    let changes = if fits { Vec::new() } else { remedy(snapshot, pod, &refused) };
+    match args.output {
+        Format::Json => print(&document(snapshot, &plan, pod, &full, &refused, &changes), out)?,
+        Format::Table if fits => placed(snapshot, &plan, pod, &full, &refused, out)?,
+        Format::Table => {
+            writeln!(out, "{full} cannot be placed.")?;
+            columns(&rows(&refused), Paint::PLAIN, out)?;
+            if !changes.is_empty() {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                writeln!(out, "It would fit if {}.", changes.join(" and "))?;
+            }
         }
     }
-    for (reason, count) in nodes {
-        rows.push(vec![if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }, reason]);
+    Ok(if fits { ExitCode::SUCCESS } else { FITS_NOWHERE.into() })
+}
+
+fn print(document: &Value, out: &mut impl Write) -> anyhow::Result<()> {
+    Ok(write!(out, "{}", output::json(document)?)?)
+}
+
+/// The explanation for programs.
+fn document(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    pod: u32,
+    full: &str,
+    refused: &[Obstacle],
+    changes: &[Change],
+) -> Value {
+    let node = plan.existing.iter().find(|node| node.pods.contains(&pod));
+    let node = node.map(|node| json!({ "node": &*snapshot.nodes[node.node as usize].name }));
+    let claim = plan.claims.iter().find(|claim| claim.pods.contains(&pod));
+    let claim = claim.map(|claim| {
+        let launch = claim.launch.as_ref();
+        json!({
+            "nodePool": &*claim.pool,
+            "instanceType": launch.map(|launch| &*launch.instance_type),
+            "zone": launch.map(|launch| &*launch.zone),
+            "capacityType": launch.map(|launch| &*launch.capacity_type),
+            "pricePerHour": launch.map(|launch| launch.price.dollars()),
+        })
+    });
+    let reasons = refused.iter().map(|obstacle| {
+        let (kind, name) = match &obstacle.place {
+            Place::Pool(name) => ("NodePool", &**name),
+            Place::Node(name) => ("Node", &**name),
+            Place::Nowhere => ("", ""),
+        };
+        json!({ "kind": kind, "name": name, "reason": obstacle.rule.to_string() })
+    });
+    json!({
+        "pod": full,
+        "place": node.or(claim),
+        "reasons": reasons.collect::<Vec<_>>(),
+        "wouldFitIf": changes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Pools one by one; nodes that refuse by the same rule together, the nearest of them speaking for all.
+fn rows(obstacles: &[Obstacle]) -> Vec<Vec<String>> {
+    let mut rows: Vec<(Option<String>, usize, Vec<String>)> = Vec::new();
+    for obstacle in obstacles {
+        let reason = obstacle.rule.to_string();
+        match &obstacle.place {
+            Place::Pool(name) => rows.push((None, 1, vec![format!("NodePool {name}"), reason])),
+            Place::Nowhere => rows.push((None, 1, vec!["nowhere".to_owned(), reason])),
+            Place::Node(name) => {
+                let rule = kind(&obstacle.rule);
+                match rows.iter_mut().find(|(known, ..)| known.as_ref() == Some(&rule)) {
+                    Some((_, count, _)) => *count += 1,
+                    None => rows.push((Some(rule), 1, vec![format!("node {name}"), reason])),
+                }
+            }
+        }
     }
-    rows
+    for (_, count, row) in rows.iter_mut().filter(|(_, count, _)| *count > 1) {
+        row[0] = format!("{count} nodes, nearest {}", row[0].trim_start_matches("node "));
+    }
+    rows.into_iter().map(|(_, _, row)| row).collect()
+}
+
+/// What tells refusals of nodes apart that people would not count as one.
+fn kind(rule: &Refusal) -> String {
+    match rule {
+        Refusal::Resource { name, .. } => name.to_string(),
+        Refusal::Combination { .. } => "combination".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn placed(
@@ -75,6 +162,7 @@ fn placed(
     plan: &Plan,
     pod: u32,
     full: &str,
+    refused: &[Obstacle],
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     if let Some(node) = plan.existing.iter().find(|node| node.pods.contains(&pod)) {
@@ -85,23 +173,38 @@ fn placed(
         )?;
     }
     if let Some(claim) = plan.claims.iter().find(|claim| claim.pods.contains(&pod)) {
-        let launch = claim.launch.as_ref().map(|launch| {
-            format!(
-                ", cheapest as {} in {} ({}) for ${:.3}/h",
-                launch.instance_type,
-                launch.zone,
-                launch.capacity_type,
-                launch.price.dollars()
-            )
-        });
-        writeln!(out, "{full} needs a new node of NodePool {}{}.", claim.pool, launch.unwrap_or_default())?;
-        let together = claim.pods.len() - 1;
-        writeln!(out, "  {} types could serve; {together} other pods share it.", claim.instance_types.len())?;
-        writeln!(out, "  It must have: {}", claim.requirements)?;
+        let because = match snapshot.nodes.len() {
+            0 => String::new(),
+            1 => ": the node that is there does not take it".to_owned(),
+            nodes => format!(": none of {nodes} nodes takes it"),
+        };
+        writeln!(out, "{full} needs a new node of NodePool {}{because}.", claim.pool)?;
+        if let Some(launch) = &claim.launch {
+            let (what, zone, how) = (&launch.instance_type, &launch.zone, &launch.capacity_type);
+            let price = dollars(launch.price);
+            let of = match claim.instance_types.len() {
+                1 => "the only type that holds its pods".to_owned(),
+                types => format!("of {types} types that hold its pods"),
+            };
+            writeln!(out, "  It is cheapest as {what} in {zone} ({how}) for {price}, {of}.")?;
+        }
+        match claim.pods.len() - 1 {
+            0 => writeln!(out, "  It has the node for itself.")?,
+            others => writeln!(out, "  {} it.", shares(others))?,
+        }
+        writeln!(out, "  The node must have: {}", claim.requirements)?;
     }
     for relaxed in plan.relaxed.iter().filter(|relaxed| relaxed.pod == pod) {
         let given_up: Vec<_> = relaxed.dropped.iter().map(ToString::to_string).collect();
         writeln!(out, "  Given up for it: {}.", given_up.join(", then "))?;
     }
+    if !refused.is_empty() {
+        writeln!(out, "Passed over, once all pods have their places:")?;
+        columns(&rows(refused), Paint::PLAIN, out)?;
+    }
     Ok(())
+}
+
+fn shares(others: usize) -> String {
+    if others == 1 { "1 other pod shares".to_owned() } else { format!("{others} other pods share") }
 }

@@ -1,6 +1,8 @@
 //! The `headstart` command: what is common to all subcommands, and nothing else.
 
 mod cluster;
+#[cfg(test)]
+mod corpus;
 mod crds;
 mod explain;
 mod manifests;
@@ -14,7 +16,8 @@ use clap::{Parser, Subcommand};
 /// A proactive node autoscaler for Kubernetes that speaks Karpenter's API.
 #[derive(Parser)]
 #[command(name = "headstart", version, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 if nothing is wrong, 1 after an error, 2 if a pod fits nowhere.")]
+#[command(after_help = "\
+Exit status: 0 if nothing is wrong, 1 after an error, 2 if a pod fits nowhere, 3 if an object has a mistake.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use headstart_cloud::catalog::{Catalog, Source};
-use headstart_intake::{Taken, World, read};
+use headstart_intake::{Diagnostic, Taken, World, read};
 
 use crate::cluster::{self, Access};
 
@@ -41,28 +41,75 @@ pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
     if args.files.is_empty() {
-        let (world, decoding) = cluster::read(&args.access)?;
-        let start = Instant::now();
-        let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
-        taken.diagnostics.sort();
-        return Ok(Cluster { taken, modelled: catalog.modelled, decoding: decoding + start.elapsed() });
+        let (world, reading) = cluster::read(&args.access)?;
+        return Ok(Cluster::new(&world, Vec::new(), &catalog, reading));
     }
     let mut world = World::new();
-    let mut unreadable = Vec::new();
     let start = Instant::now();
-    for file in &args.files {
-        for path in expand(file)? {
-            let (documents, diagnostics) = read(&path.display().to_string(), &text(&path)?);
-            unreadable.extend(diagnostics);
-            for document in documents {
-                world.add(document);
+    let (texts, mut unreadable) = texts(&args.files)?;
+    unreadable.extend(add(&mut world, texts));
+    Ok(Cluster::new(&world, unreadable, &catalog, start.elapsed()))
+}
+
+impl Cluster {
+    /// The cluster that a world describes, the reading of which took so long and found these faults.
+    pub(crate) fn new(
+        world: &World,
+        unreadable: Vec<Diagnostic>,
+        catalog: &Catalog,
+        reading: Duration,
+    ) -> Self {
+        let start = Instant::now();
+        let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
+        taken.diagnostics.extend(unreadable);
+        taken.diagnostics.sort();
+        Self { taken, modelled: catalog.modelled.clone(), decoding: reading + start.elapsed() }
+    }
+}
+
+/// The name of where a text comes from, and the text.
+pub(crate) type Text = (String, String);
+
+/// Adds the objects of some texts and returns what is no object at all.
+pub(crate) fn add(world: &mut World, texts: Vec<Text>) -> Vec<Diagnostic> {
+    let mut unreadable = Vec::new();
+    for (origin, text) in texts {
+        let (documents, diagnostics) = read(&origin, &text);
+        unreadable.extend(diagnostics);
+        for document in documents {
+            world.add(document);
+        }
+    }
+    unreadable
+}
+
+/// What is in the files, and which files of directories cannot be read.
+fn texts(files: &[PathBuf]) -> anyhow::Result<(Vec<Text>, Vec<Diagnostic>)> {
+    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
+    for file in files {
+        let inside = file != Path::new("-") && file.is_dir();
+        let paths = if inside { expand(file)? } else { vec![file.clone()] };
+        if paths.is_empty() {
+            bail!("no manifests in {}: no file there ends in .yaml, .yml or .json", file.display());
+        }
+        for path in paths {
+            match text(&path) {
+                Ok(text) => texts.push((path.display().to_string(), text)),
+                // Who names a file wants it read; a directory may hold what is not for us.
+                Err(error) if inside => unreadable.push(Diagnostic {
+                    object: path.display().to_string(),
+                    field: String::new(),
+                    message: format!("cannot be read: {}", error.root_cause()),
+                }),
+                Err(error) => return Err(error),
             }
         }
     }
-    let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
-    taken.diagnostics.extend(unreadable);
-    taken.diagnostics.sort();
-    Ok(Cluster { taken, modelled: catalog.modelled.clone(), decoding: start.elapsed() })
+    if unreadable.is_empty() && texts.iter().all(|(_, text)| text.trim().is_empty()) {
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        bail!("nothing to plan for: {} has no Kubernetes object", files.join(", "));
+    }
+    Ok((texts, unreadable))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
@@ -79,9 +126,6 @@ fn text(path: &Path) -> anyhow::Result<String> {
 
 /// The files of a directory and those below it, in order.
 fn expand(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    if path == Path::new("-") || !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
     let mut entries = fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
         .with_context(|| format!("cannot list {}", path.display()))?;

@@ -1,5 +1,7 @@
 //! How documents are printed.
 
+use std::{env, fmt, io::IsTerminal};
+
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -34,4 +36,49 @@ pub(crate) fn yaml<T: Serialize>(document: &T) -> anyhow::Result<String> {
 /// One document as indented JSON, ending in a newline.
 pub(crate) fn json<T: Serialize>(document: &T) -> anyhow::Result<String> {
     serde_json::to_string_pretty(document).map(|text| text + "\n").context("cannot write JSON")
+}
+
+/// Whether and how text is colored; color only repeats what the words say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paint {
+    colored: bool,
+}
+
+impl Paint {
+    /// No color at all.
+    pub(crate) const PLAIN: Self = Self { colored: false };
+
+    /// Color on a terminal that shows it, unless `NO_COLOR` is set.
+    pub(crate) fn of(stream: &impl IsTerminal) -> Self {
+        let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let simple = env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+        Self { colored: stream.is_terminal() && !unwanted && !simple }
+    }
+
+    pub(crate) fn green(self, text: impl fmt::Display) -> String {
+        self.with(32, &text)
+    }
+
+    pub(crate) fn yellow(self, text: impl fmt::Display) -> String {
+        self.with(33, &text)
+    }
+
+    pub(crate) fn red(self, text: impl fmt::Display) -> String {
+        self.with(31, &text)
+    }
+
+    fn with(self, code: u8, text: &dyn fmt::Display) -> String {
+        if self.colored { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn color_goes_around_the_text_or_nowhere() {
+        assert_eq!(Paint::PLAIN.red("x"), "x");
+        assert_eq!(Paint { colored: true }.red("x"), "\u{1b}[31mx\u{1b}[0m");
+    }
 }

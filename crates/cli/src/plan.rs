@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::Write,
+    io::{self, Write},
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -10,6 +10,7 @@ use std::{
 
 use clap::ValueEnum;
 use headstart_core::{
+    explain::{Obstacle, Place},
     plan::{Plan, PlannedClaim},
     price::Price,
     snapshot::Snapshot,
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     manifests::{self, Cluster},
-    output,
+    output::{self, Paint},
 };
 
 /// Say which nodes would be bought for the pods that wait
@@ -30,10 +31,18 @@ use crate::{
 /// Nothing is changed: a live cluster is only read. What may not be read is left out with a warning, but pods and nodes
 /// are needed.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit status: 2 if a pod fits nowhere.\n\nExamples:\n  headstart plan --catalog aws                       the \
-                        cluster of the kubeconfig\n  headstart plan -f examples/quickstart.yaml -o json files"
-)]
+#[command(after_help = "\
+Exit status:
+  0  every pod has a place, and nothing is wrong
+  1  an error: no plan was made
+  2  a pod fits nowhere
+  3  every pod that was understood has a place, but an object has a mistake (listed with !)
+
+Colors appear on a terminal only, and not if NO_COLOR is set.
+
+Examples:
+  headstart plan --catalog aws                        the cluster of the kubeconfig
+  headstart plan -f examples/quickstart.yaml -o json  files")]
 pub(crate) struct Args {
     #[command(flatten)]
     from: manifests::From,
@@ -51,8 +60,9 @@ enum Policy {
     Compat,
 }
 
+/// A format for plans and explanations.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// For people
     Table,
     /// For programs
@@ -60,7 +70,9 @@ enum Format {
 }
 
 /// Exit status when a pod fits nowhere.
-const FITS_NOWHERE: u8 = 2;
+pub(crate) const FITS_NOWHERE: u8 = 2;
+/// Exit status when an object could not be used, though all pods that could be have a place.
+const MISTAKES: u8 = 3;
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let cluster = manifests::load(&args.from)?;
@@ -72,10 +84,22 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let solving = start.elapsed();
     match args.output {
         Format::Json => write!(out, "{}", output::json(&document(&cluster, &plan, solving))?)?,
-        Format::Table => table(&cluster, &plan, out)?,
+        Format::Table => table(&cluster, &plan, Paint::of(&io::stdout()), out)?,
     }
-    let all_fit = plan.unplaced.is_empty() && cluster.taken.rejected.is_empty();
-    Ok(if all_fit { ExitCode::SUCCESS } else { FITS_NOWHERE.into() })
+    Ok(status(&cluster, &plan).into())
+}
+
+/// The exit status that a plan deserves.
+fn status(cluster: &Cluster, plan: &Plan) -> u8 {
+    // A kind that means nothing here is mentioned, but it is no mistake.
+    let mistake = cluster.taken.diagnostics.iter().any(|diagnostic| diagnostic.field != "kind");
+    if !plan.unplaced.is_empty() || !cluster.taken.rejected.is_empty() {
+        FITS_NOWHERE
+    } else if mistake {
+        MISTAKES
+    } else {
+        0
+    }
 }
 
 fn name(snapshot: &Snapshot, pod: u32) -> String {
@@ -87,12 +111,20 @@ fn names(snapshot: &Snapshot, pods: &[u32]) -> Vec<String> {
     pods.iter().map(|pod| name(snapshot, *pod)).collect()
 }
 
+/// An obstacle, with places called as `kubectl` calls them.
+fn reason(obstacle: &Obstacle) -> String {
+    match &obstacle.place {
+        Place::Pool(name) => format!("NodePool {name}: {}", obstacle.rule),
+        Place::Node(_) | Place::Nowhere => obstacle.to_string(),
+    }
+}
+
 fn on_existing(plan: &Plan) -> usize {
     plan.existing.iter().map(|node| node.pods.len()).sum()
 }
 
 /// The plan for programs.
-fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
+pub(crate) fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
     let snapshot = &cluster.taken.snapshot;
     let claims = plan.claims.iter().map(|claim| {
         let launch = claim.launch.as_ref().map(|launch| {
@@ -116,7 +148,7 @@ fn document(cluster: &Cluster, plan: &Plan, solving: Duration) -> Value {
         json!({ "node": &*snapshot.nodes[node.node as usize].name, "pods": names(snapshot, &node.pods) })
     });
     let unplaced = plan.unplaced.iter().map(|unplaced| {
-        let reasons: Vec<String> = unplaced.obstacles.iter().map(ToString::to_string).collect();
+        let reasons: Vec<String> = unplaced.obstacles.iter().map(reason).collect();
         json!({ "pod": name(snapshot, unplaced.pod), "reasons": reasons })
     });
     let rejected = cluster
@@ -149,7 +181,12 @@ fn texts(list: &[Arc<str>]) -> Vec<&str> {
 }
 
 /// The plan for people.
-fn table(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn table(
+    cluster: &Cluster,
+    plan: &Plan,
+    paint: Paint,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let snapshot = &cluster.taken.snapshot;
     let nowhere = plan.unplaced.len() + cluster.taken.rejected.len();
     let new: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
@@ -174,18 +211,22 @@ fn table(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result
         let verb = if all == 1 { "needs" } else { "need" };
         writeln!(out, "{} {verb} a place: {}.", count(all, "pod"), parts.join(", "))?;
     }
+    let mut rows = node_rows(snapshot, plan);
+    rows.extend(claim_rows(snapshot, &plan.claims));
+    if !rows.is_empty() {
+        writeln!(out)?;
+        columns(&rows, paint, out)?;
+        writeln!(out)?;
+    }
     if !plan.claims.is_empty() {
-        writeln!(out)?;
-        columns(&claim_rows(snapshot, &plan.claims), out)?;
-        writeln!(out)?;
         cost(plan, out)?;
     }
     for note in &cluster.modelled {
         writeln!(out, "Note: {note}")?;
     }
-    misfits(cluster, plan, out)?;
+    misfits(cluster, plan, paint, out)?;
     for diagnostic in &cluster.taken.diagnostics {
-        writeln!(out, "! {diagnostic}")?;
+        writeln!(out, "{}", paint.yellow(format_args!("! {diagnostic}")))?;
     }
     Ok(())
 }
@@ -209,11 +250,11 @@ fn cost(plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Pods that fit nowhere, those with the same reason together.
-fn misfits(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Result<()> {
+fn misfits(cluster: &Cluster, plan: &Plan, paint: Paint, out: &mut impl Write) -> anyhow::Result<()> {
     let snapshot = &cluster.taken.snapshot;
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for unplaced in &plan.unplaced {
-        let nearest = unplaced.obstacles.first().map(ToString::to_string).unwrap_or_default();
+        let nearest = unplaced.obstacles.first().map(reason).unwrap_or_default();
         by_reason.entry(format!("Nearest: {nearest}")).or_default().push(name(snapshot, unplaced.pod));
     }
     for rejected in &cluster.taken.rejected {
@@ -222,10 +263,33 @@ fn misfits(cluster: &Cluster, plan: &Plan, out: &mut impl Write) -> anyhow::Resu
     for (reason, pods) in by_reason {
         let others = if pods.len() == 1 { String::new() } else { format!(" and {} more", pods.len() - 1) };
         let fits = if pods.len() == 1 { "fits" } else { "fit" };
-        writeln!(out, "✗ {}{others} {fits} nowhere. {reason}", pods[0])?;
+        let headline = paint.red(format_args!("✗ {}{others} {fits} nowhere.", pods[0]));
+        writeln!(out, "{headline} {reason}")?;
         writeln!(out, "  → headstart explain {}", pods[0])?;
     }
     Ok(())
+}
+
+/// The existing nodes that get most pods.
+fn node_rows(snapshot: &Snapshot, plan: &Plan) -> Vec<Vec<String>> {
+    const SHOWN: usize = 5;
+    let mut nodes: Vec<_> = plan.existing.iter().collect();
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.pods.len()));
+    let shown = nodes.len().min(if nodes.len() == SHOWN + 1 { SHOWN + 1 } else { SHOWN });
+    let row = |name: String, pods: &[u32]| {
+        let empty = || String::new();
+        let owners = format!("({})", owners(snapshot, pods));
+        vec![name, empty(), empty(), empty(), empty(), count(pods.len(), "pod"), owners]
+    };
+    let mut rows: Vec<_> = nodes[..shown]
+        .iter()
+        .map(|node| row(format!("= {}", snapshot.nodes[node.node as usize].name), &node.pods))
+        .collect();
+    let rest: Vec<u32> = nodes[shown..].iter().flat_map(|node| &node.pods).copied().collect();
+    if !rest.is_empty() {
+        rows.push(row(format!("= {} more", count(nodes.len() - shown, "node")), &rest));
+    }
+    rows
 }
 
 /// One row for all claims that look the same.
@@ -294,12 +358,12 @@ fn owners(snapshot: &Snapshot, pods: &[u32]) -> String {
     shown.join(", ")
 }
 
-fn dollars(price: Price) -> String {
+pub(crate) fn dollars(price: Price) -> String {
     format!("${:.3}/h", price.dollars())
 }
 
 /// Rows with their cells below each other.
-pub(crate) fn columns(rows: &[Vec<String>], out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn columns(rows: &[Vec<String>], paint: Paint, out: &mut impl Write) -> anyhow::Result<()> {
     let most = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -307,7 +371,9 @@ pub(crate) fn columns(rows: &[Vec<String>], out: &mut impl Write) -> anyhow::Res
     let widths: Vec<usize> = (0..most).map(width).collect();
     for row in rows {
         let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        writeln!(out, "  {}", cells.join("  ").trim_end())?;
+        let line = format!("  {}", cells.join("  ").trim_end());
+        let is_new = row.first().is_some_and(|cell| cell.starts_with('+'));
+        writeln!(out, "{}", if is_new { paint.green(line) } else { line })?;
     }
     Ok(())
 }

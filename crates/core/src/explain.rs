@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::quantity::Quantity;
+use crate::resources::NODES;
+use crate::snapshot::Taint;
 
 /// A place that refused a pod, and the rule that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +27,17 @@ pub enum Place {
     Nowhere,
 }
 
-/// The rule that made a place refuse; later variants are nearer misses.
+/// The rule that made a place refuse.
+///
+/// Later variants are nearer misses: rules are asked in this order, so that a place that refuses by a later one has passed
+/// all those before it. Of two places that refuse by the same rule, the one that lacks the smaller part of what is asked
+/// for is nearer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is neither a pool nor a node.
     NoPools,
     /// A taint is not tolerated.
-    Taint(String),
+    Taint(Taint),
     /// Labels do not match; says which and how.
     Labels(String),
     /// Volumes are elsewhere; says where.
@@ -47,8 +53,13 @@ pub enum Refusal {
         /// The most that is free in one place.
         most: Quantity,
     },
-    /// Each resource would fit somewhere, but no place has all of them.
-    Combination,
+    /// Each resource would fit somewhere, but no machine has room for all of them.
+    Combination {
+        /// The machine that lacks least.
+        nearest: Arc<str>,
+        /// What it lacks.
+        short: Vec<Shortage>,
+    },
     /// A port of the node is taken.
     HostPort(u16),
     /// Too many volumes of a driver.
@@ -57,10 +68,37 @@ pub enum Refusal {
     Topology(String),
     /// Too few distinct values of labels are left.
     MinValues(String),
-    /// The pool's limits leave too little; says of what.
-    Limit(String),
+    /// The pool's limits leave too little.
+    Limit {
+        /// What is left of them.
+        left: Vec<(Arc<str>, Quantity)>,
+        /// How much more of what would allow the smallest machine that holds the pod.
+        more: Vec<(Arc<str>, Quantity)>,
+    },
     /// A reservation that the pod should use is held by others.
     Reservation,
+}
+
+/// Too little of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The resource.
+    pub name: Arc<str>,
+    /// What is asked for.
+    pub asked: Quantity,
+    /// What there is.
+    pub most: Quantity,
+}
+
+impl Shortage {
+    /// Which part of what is asked for is lacking, in millionths.
+    fn part(&self) -> i128 {
+        const WHOLE: i128 = 1_000_000;
+        let asked = self.asked.nanos().max(1);
+        let lacking = asked.saturating_sub(self.most.nanos()).clamp(0, asked);
+        // Absurd amounts lose digits, not the comparison.
+        lacking.checked_mul(WHOLE).map_or_else(|| lacking / (asked / WHOLE).max(1), |lacking| lacking / asked)
+    }
 }
 
 impl Refusal {
@@ -73,13 +111,24 @@ impl Refusal {
             Self::VolumeTopology(_) => 3,
             Self::NoInstanceType(_) => 4,
             Self::Resource { .. } => 5,
-            Self::Combination => 6,
+            Self::Combination { .. } => 6,
             Self::HostPort(_) => 7,
             Self::VolumeLimit(_) => 8,
             Self::Topology(_) => 9,
             Self::MinValues(_) => 10,
-            Self::Limit(_) => 11,
+            Self::Limit { .. } => 11,
             Self::Reservation => 12,
+        }
+    }
+
+    /// How much was missing where that can be said, in millionths of what was asked for: less is nearer.
+    pub fn miss(&self) -> i128 {
+        match self {
+            Self::Resource { name, asked, most } => {
+                Shortage { name: name.clone(), asked: *asked, most: *most }.part()
+            }
+            Self::Combination { short, .. } => short.iter().map(Shortage::part).sum(),
+            _ => 0,
         }
     }
 }
@@ -97,12 +146,27 @@ impl fmt::Display for Refusal {
             Self::Resource { name, asked, most } => {
                 write!(f, "asks for {asked} {name}, the most that is free is {most}")
             }
-            Self::Combination => f.write_str("no single instance type has room for all requests together"),
+            Self::Combination { nearest, short } => {
+                let short = short.iter().map(|s| format!("{} {} of {} asked for", s.most, s.name, s.asked));
+                let short = short.collect::<Vec<_>>().join(" and ");
+                write!(
+                    f,
+                    "no machine has room for all requests together: the nearest, {nearest}, has {short}"
+                )
+            }
             Self::HostPort(port) => write!(f, "host port {port} is taken"),
             Self::VolumeLimit(driver) => write!(f, "too many volumes of {driver}"),
             Self::Topology(group) => f.write_str(group),
             Self::MinValues(short) => write!(f, "too few distinct values: {short}"),
-            Self::Limit(left) => write!(f, "pool limit reached: {left}"),
+            Self::Limit { left, .. } => {
+                f.write_str("pool limit reached: ")?;
+                for (i, (name, left)) in left.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    let name = if &**name == NODES { "nodes" } else { name };
+                    write!(f, "{comma}{} {name} left", left.at_least_zero())?;
+                }
+                Ok(())
+            }
             Self::Reservation => f.write_str("waits for reserved capacity that another claim holds"),
         }
     }

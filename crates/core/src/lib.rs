@@ -3,6 +3,7 @@
 //! ```text
 //! Snapshot ── solve ──► Plan            where every pod goes, what it costs, what it could cost at least
 //!          └─ obstacles ──► [Obstacle]  why one pod goes nowhere
+//!                └─ remedy ──► [Change]  what would give it a place, tried before it is told
 //! ```
 //!
 //! Words: a *pool* is where nodes come from, a *claim* a node to be bought, a *shape* what a pod needs, a *class* all pods of
@@ -23,6 +24,7 @@ pub mod labels;
 pub mod plan;
 pub mod price;
 pub mod quantity;
+pub mod remedy;
 pub mod requirement;
 pub mod requirements;
 pub mod resources;

@@ -2,7 +2,9 @@
 
 use headstart_core::requirement::{Operator, Requirement};
 use headstart_core::requirements::Requirements;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
 
 /// A field that cannot be used, and why.
@@ -25,11 +27,81 @@ impl Fault {
 }
 
 /// Decodes a value into a struct that has only the fields of interest.
-pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+pub(crate) fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, Fault> {
+    drop_nulls(&mut value);
+    serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
         let field = error.path().to_string();
         Fault::new(if field == "." { String::new() } else { field }, error.into_inner().to_string())
     })
+}
+
+/// A value that gives structs only objects: left to itself serde takes a list for the fields in order.
+struct Strict(Value);
+
+impl<'de> Deserializer<'de> for Strict {
+    type Error = serde_json::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0 {
+            Value::Array(items) => {
+                SeqDeserializer::new(items.into_iter().map(Strict)).deserialize_any(visitor)
+            }
+            Value::Object(fields) => {
+                let fields = fields.into_iter().map(|(name, field)| (name, Strict(field)));
+                MapDeserializer::new(fields).deserialize_any(visitor)
+            }
+            scalar => scalar.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        if self.0.is_object() {
+            return self.deserialize_any(visitor);
+        }
+        Err(de::Error::custom("must be an object"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl IntoDeserializer<'_, serde_json::Error> for Strict {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+/// Leaves out fields that are null: to Kubernetes that is the same as not saying anything.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 /// Reads null as the default, as Kubernetes does.

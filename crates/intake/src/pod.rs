@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::affinity::{Affinity, SpreadConstraint};
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::requests::{Container, ContainerStatus, Parts, Wanted, total};
+use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, total};
 
 /// A pod.
 #[derive(Debug, Default, Deserialize)]
@@ -212,6 +212,7 @@ impl PodSpec {
         (statuses, resize_infeasible): (&[ContainerStatus], bool),
         overhead: Option<&Resources>,
     ) -> Result<Shape, Fault> {
+        self.check_requests()?;
         let (required, preferred) = self.affinity.nodes().map_err(|fault| fault.within("affinity"))?;
         let tolerations = self.tolerations.iter().enumerate().map(|(i, toleration)| {
             toleration.toleration().map_err(|fault| fault.within(&format!("tolerations[{i}]")))
@@ -246,6 +247,18 @@ impl PodSpec {
             volume_topology: Vec::new(),
             priority: self.priority.unwrap_or(0),
         })
+    }
+
+    fn check_requests(&self) -> Result<(), Fault> {
+        for (field, containers) in
+            [("containers", &self.containers), ("initContainers", &self.init_containers)]
+        {
+            for (i, container) in containers.iter().enumerate() {
+                container.check().map_err(|fault| fault.within(&format!("{field}[{i}]")))?;
+            }
+        }
+        self.resources.as_ref().map_or(Ok(()), Wanted::check)?;
+        not_negative(&self.overhead).map_err(|fault| fault.within("overhead"))
     }
 
     fn host_ports(&self) -> Result<Vec<HostPort>, Fault> {

@@ -29,7 +29,7 @@ pub fn read(origin: &str, text: &str) -> (Vec<Document>, Vec<Diagnostic>) {
     if parts.len() == 1 && text.trim_start().starts_with(['{', '[']) {
         for (number, parsed) in serde_json::Deserializer::from_str(text).into_iter().enumerate() {
             // Braces without quotes are YAML all the same.
-            let or_yaml = |error| serde_saphyr::from_str(text).map_err(|_| format!("not JSON: {error}"));
+            let or_yaml = |error| yaml(0, text).map_err(|_| format!("not JSON: {error}"));
             take(
                 number,
                 if number == 0 {
@@ -40,27 +40,44 @@ pub fn read(origin: &str, text: &str) -> (Vec<Document>, Vec<Diagnostic>) {
             );
         }
     } else {
-        for (number, part) in parts.into_iter().enumerate() {
+        for (number, (line, part)) in parts.into_iter().enumerate() {
             if part.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
                 continue;
             }
-            take(number, serde_saphyr::from_str(part).map_err(|error| format!("not YAML: {error}")));
+            take(number, yaml(line, part));
         }
     }
     (documents, diagnostics)
 }
 
-/// The documents of a YAML stream, each on its own, so that one that is broken does not take the others with it.
-fn split(text: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
-    for line in text.split_inclusive('\n') {
+/// One YAML document, or what is wrong with it on which line of its file.
+fn yaml(lines_before: u64, text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let plain = error.without_snippet().to_string();
+        let first = plain.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        // What the parser says about its own options, or about the line within the document, is of no use here.
+        let said = first.split(", set DuplicateKeyPolicy").next().unwrap_or(first);
+        let said = said.split(" at line ").next().unwrap_or(said);
+        let said =
+            said.strip_prefix("line ").and_then(|rest| rest.split_once(": ")).map_or(said, |(_, said)| said);
+        let line =
+            error.location().map(|at| format!(" on line {}", lines_before + at.line())).unwrap_or_default();
+        format!("not YAML{line}: {said}")
+    })
+}
+
+/// The documents of a YAML stream, each on its own with the number of lines before it, so that one that is broken does not
+/// take the others with it.
+fn split(text: &str) -> Vec<(u64, &str)> {
+    let (mut parts, mut start, mut at, mut line_at_start) = (Vec::new(), 0, 0, 0);
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         if line.trim_end() == "---" || line.starts_with("--- ") {
-            parts.push(&text[start..at]);
-            start = at + line.len();
+            parts.push((line_at_start, &text[start..at]));
+            (start, line_at_start) = (at + line.len(), number);
         }
         at += line.len();
     }
-    parts.push(&text[start..]);
+    parts.push((line_at_start, &text[start..]));
     parts
 }
 
@@ -114,6 +131,16 @@ mod tests {
         assert_eq!(kinds("kind: PodList\napiVersion: v1\nitems:\n- metadata: {}\n"), (vec!["Pod".into()], 0));
         assert_eq!(kinds("{kind: A, metadata: {}}"), (vec!["A".into()], 0));
         assert_eq!(kinds(""), (vec![], 0));
+    }
+
+    #[test]
+    fn what_is_broken_is_found_in_the_file() {
+        let said = |text: &str| read("f", text).1.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            said("kind: A\n---\nkind: B\nkind: C\n"),
+            ["f#2: not YAML on line 4: duplicate mapping key: kind"]
+        );
+        assert_eq!(said("{\"kind\": 1"), ["f: not JSON: EOF while parsing an object at line 1 column 10"]);
     }
 
     #[test]

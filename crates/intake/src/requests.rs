@@ -4,7 +4,7 @@ use headstart_core::quantity::Quantity;
 use headstart_core::resources::{CPU, HUGE_PAGES_PREFIX, MEMORY, PODS, Resources};
 use serde::Deserialize;
 
-use crate::decode::nullable;
+use crate::decode::{Fault, nullable};
 
 /// Requests and limits of a container or a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -50,11 +50,31 @@ pub(crate) struct ContainerStatus {
 }
 
 impl Wanted {
+    /// Refuses amounts below zero, as Kubernetes does.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        not_negative(&self.requests).map_err(|fault| fault.within("resources.requests"))?;
+        not_negative(&self.limits).map_err(|fault| fault.within("resources.limits"))
+    }
+
     /// Requests, with limits standing in where there is no request.
     fn requests(&self) -> Resources {
         let mut all = self.limits.clone();
         all.merge(&self.requests);
         all
+    }
+}
+
+impl Container {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        self.resources.check()
+    }
+}
+
+/// Refuses amounts below zero.
+pub(crate) fn not_negative(resources: &Resources) -> Result<(), Fault> {
+    match resources.iter().find(|(_, amount)| amount.is_negative()) {
+        Some((name, amount)) => Err(Fault::new(name, format!("{amount} is less than nothing"))),
+        None => Ok(()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Controllers, as the pods they will still make.
 
+use std::collections::BTreeSet;
+
 use headstart_core::snapshot::Selector;
 use serde::Deserialize;
 
@@ -8,6 +10,9 @@ use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
 use crate::pod::{Condition, Pod, PodTemplate};
 use crate::storage::Claim;
+
+/// Most pods that one workload may lack; more are taken for a slip of the pen.
+const MOST: usize = 1_000_000;
 
 /// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet.
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +63,8 @@ impl Workload {
         match self.kind.as_str() {
             "Job" if self.spec.suspend || self.status.is_final() => 0,
             "Job" => {
-                let left = self.spec.completions.map(|all| all - self.status.succeeded.unwrap_or(0));
+                let done = self.status.succeeded.unwrap_or(0);
+                let left = self.spec.completions.map(|all| all.saturating_sub(done));
                 let parallel = self.spec.parallelism.unwrap_or(1);
                 left.map_or(parallel, |left| left.min(parallel))
             }
@@ -89,11 +95,16 @@ impl Workload {
                 && !pod.metadata.is_leaving()
                 && (owned || loose)
         };
-        let existing: Vec<&str> = pods.iter().filter(mine).map(|pod| pod.metadata.name.as_str()).collect();
+        let existing: BTreeSet<&str> =
+            pods.iter().filter(mine).map(|pod| pod.metadata.name.as_str()).collect();
         let count = usize::try_from(self.wanted()).unwrap_or(0).saturating_sub(existing.len());
+        if count > MOST {
+            let field = if self.kind == "Job" { "spec.parallelism" } else { "spec.replicas" };
+            return Err(Fault::new(field, format!("{count} pods are more than one workload can have")));
+        }
         let from = usize::from(self.kind != "StatefulSet");
         let names = (from..).map(|i| format!("{}-{i}", self.metadata.name));
-        Ok(names.filter(|name| !existing.contains(&name.as_str())).take(count).collect())
+        Ok(names.filter(|name| !existing.contains(name.as_str())).take(count).collect())
     }
 }
 

@@ -352,3 +352,61 @@ proptest! {
         prop_assert!(taken.snapshot.pods.iter().any(|pod| &*pod.name == "neighbor"), "{mutated}");
     }
 }
+
+#[test]
+fn what_kubernetes_would_refuse_is_named() {
+    assert_snapshot!(shown(r"
+kind: Pod
+metadata: {name: negative}
+spec: {containers: [{name: a}, {name: b, resources: {requests: {cpu: -5}}}]}
+---
+kind: Pod
+metadata: {name: list}
+spec: {containers: [[]]}
+---
+kind: Deployment
+metadata: {name: endless}
+spec: {replicas: 9223372036854775807, template: {spec: {containers: []}}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: elsewhere}
+---
+kind: Pod
+metadata: 7
+--- 
+- 1
+- []
+"), @r#"
+        ! Pod list: spec.containers[0]: must be an object
+        ! Job elsewhere: apiVersion: "batch.volcano.sh/v1alpha1" has no Job that is understood here; batch has
+        ! Pod in manifest#5: metadata: must be an object
+        ! manifest#6[0]: is no object
+        ! Pod default/negative: spec.containers[1].resources.requests.cpu: -5 is less than nothing
+        ! Deployment default/endless: spec.replicas: 9223372036854775807 pods are more than one workload can have
+    "#);
+}
+
+#[test]
+fn null_says_nothing_and_the_last_of_a_name_counts() {
+    assert_snapshot!(shown(r"
+kind: Pod
+metadata: {name: a, namespace: null, labels: null, ownerReferences: [{kind: null}]}
+spec:
+  affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: null, preference: null}]}}
+  containers: [{name: null, resources: {requests: {cpu: 1, memory: null}}}]
+status: null
+---
+kind: NodePool
+metadata: {name: p}
+spec: {weight: null, limits: null, template: {metadata: null, spec: null}}
+---
+kind: Pod
+metadata: {name: a}
+spec: {containers: [{name: b, resources: {requests: {cpu: 2}}}]}
+"), @r"
+        pool p weight 0: 
+        pod default/a cpu 2, pods 1
+        ! Pod a: metadata.name: appears more than once; the last one counts
+    ");
+}

@@ -32,7 +32,11 @@ fn plans_are_karpenters_or_differ_for_a_reason() -> Result<()> {
             let same = essence == mine;
             theirs = Some(essence);
             if same {
-                if attempt == 0 { first += 1 } else { later += 1 }
+                if attempt == 0 {
+                    first += 1
+                } else {
+                    later += 1
+                }
                 break;
             }
         }

@@ -38,23 +38,23 @@ impl Columns {
             }
             last = Some(shape);
             for (name, amount) in shape.requests.iter().filter(|(_, amount)| !amount.is_zero()) {
-                asked.entry(name).or_default().see(amount);
+                asked.entry(name).or_default().see(amount, Seen::Asked);
             }
         }
-        let mut see = |resources: &Resources| {
+        let mut see = |resources: &Resources, seen: Seen| {
             for (name, amount) in resources.iter() {
                 if let Some(unit) = asked.get_mut(name) {
-                    unit.see(amount);
+                    unit.see(amount, seen);
                 }
             }
         };
         for instance_type in snapshot.pools.iter().flat_map(|pool| pool.types.iter()) {
-            see(&instance_type.capacity);
-            see(&instance_type.overhead.total());
+            see(&instance_type.capacity, Seen::Sold);
+            see(&instance_type.overhead.total(), Seen::Sold);
         }
         for node in &snapshot.nodes {
-            see(&node.allocatable);
-            see(&node.requested);
+            see(&node.allocatable, Seen::There);
+            see(&node.requested, Seen::There);
         }
         let rest = asked.keys().copied().filter(|name| ![CPU, MEMORY, PODS].contains(name));
         let names: Vec<&str> = [CPU, MEMORY, PODS].into_iter().chain(rest).collect();
@@ -101,26 +101,45 @@ impl Columns {
     }
 }
 
+/// Where an amount was seen; later variants say better how large amounts can sensibly be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    Asked,
+    There,
+    Sold,
+}
+
 /// The coarsest unit that is exact for every amount seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unit {
     level: usize,
-    largest: i128,
+    /// The largest amount seen, and where.
+    largest: Option<(Seen, i128)>,
 }
 
 impl Unit {
-    fn see(&mut self, amount: Quantity) {
+    /// Takes notice of an amount.
+    ///
+    /// Only machines on sale decide the range, or nodes where nothing is sold: one pod that asks for the moon must not make
+    /// what all others ask for coarse. It fits nowhere, whatever the unit.
+    fn see(&mut self, amount: Quantity, seen: Seen) {
         let nanos = amount.nanos();
         while nanos % UNITS[self.level] != 0 {
             self.level += 1;
         }
-        self.largest = self.largest.max(nanos.saturating_abs());
+        let size = nanos.saturating_abs();
+        self.largest = match self.largest {
+            Some((before, largest)) if before == seen => Some((seen, largest.max(size))),
+            Some((before, largest)) if before > seen => Some((before, largest)),
+            _ => Some((seen, size)),
+        };
     }
 
     fn step(self) -> i128 {
         // Exactness gives way to range: sums over many pods must stay far from the limit.
         let range = i128::from(i64::MAX) / (1 << 20);
-        let level = (0..=self.level).rev().find(|level| self.largest / UNITS[*level] <= range).unwrap_or(0);
+        let largest = self.largest.map_or(0, |(_, largest)| largest);
+        let level = (0..=self.level).rev().find(|level| largest / UNITS[*level] <= range).unwrap_or(0);
         UNITS[level]
     }
 }
@@ -160,8 +179,17 @@ mod tests {
         let columns = columns(&[("memory", "1m"), ("memory", "1m")]);
         assert_eq!(columns.nanos_per_step[1], 1_000_000);
         let mut unit = Unit::default();
-        unit.see("1n".parse().unwrap());
-        unit.see("1Ei".parse().unwrap());
+        unit.see("1n".parse().unwrap(), Seen::Asked);
+        unit.see("1Ei".parse().unwrap(), Seen::Sold);
         assert_eq!(unit.step(), 1_000_000_000);
+    }
+
+    #[test]
+    fn who_asks_for_the_moon_does_not_make_others_coarse() {
+        let mut unit = Unit::default();
+        unit.see("250m".parse().unwrap(), Seen::Asked);
+        unit.see("1e400".parse().unwrap(), Seen::Asked);
+        unit.see("96".parse().unwrap(), Seen::Sold);
+        assert_eq!(250_000_000 % unit.step(), 0);
     }
 }

@@ -3,52 +3,116 @@
 //! Give every unit of every resource a price, such that no instance type holds more value than it costs. Then the value of
 //! what the pods ask for is a bound on the cost of any fleet that holds them. The best such prices are the solution of a
 //! linear program with one unknown for each resource and one row for each kind of machine.
+//!
+//! Left at that, two thirds of a machine would cost two thirds of its price, though nobody else can use the rest. So places
+//! for large pods are resources too: of pods that need at least some size, a machine holds no more than whole times its
+//! room divided by that size.
+
+use std::collections::BTreeMap;
 
 use crate::price::Price;
 use crate::solve::problem::Problem;
 use crate::solve::state::State;
 
+/// Most sizes in one resource whose places are counted.
+const MAX_SIZES: usize = 8;
+
+/// Pods that need at least `size` steps of one resource have places of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Places {
+    column: usize,
+    size: i64,
+}
+
+impl Places {
+    fn in_room(self, room: &[i64]) -> f64 {
+        (room[self.column].max(0) / self.size) as f64
+    }
+}
+
+/// The sizes worth counting: those of the pods that ask for most together, in every resource.
+fn places(needs: &[(&[i64], usize)], columns: usize) -> Vec<Places> {
+    let mut all = Vec::new();
+    for column in 0..columns {
+        let mut sizes: BTreeMap<i64, i128> = BTreeMap::new();
+        for (need, count) in needs.iter().filter(|(need, _)| need[column] > 0) {
+            *sizes.entry(need[column]).or_default() += i128::from(need[column]) * *count as i128;
+        }
+        // Where all pods need the same, places of that size are the resource itself in whole numbers.
+        let mut sizes: Vec<(i128, i64)> = sizes.into_iter().map(|(size, volume)| (volume, size)).collect();
+        sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
+        all.extend(sizes.iter().take(MAX_SIZES).map(|(_, size)| Places { column, size: *size }));
+    }
+    all.retain(|places| places.size > 1);
+    all
+}
+
 /// A bound on what the placed pods cost on any fleet, the free room of existing nodes being a gift.
 pub(crate) fn lower_bound(problem: &mut Problem<'_>, state: &State) -> Price {
     let columns = problem.columns.len();
-    let mut demand = vec![0.0; columns];
+    let mut counts = vec![0; problem.classes.all.len()];
     let placed =
         state.claims.iter().map(|claim| &claim.pods).chain(state.nodes.iter().map(|node| &node.pods));
     for pod in placed.flatten() {
-        let class = problem.classes.of_pod[*pod as usize];
-        for (demand, need) in demand.iter_mut().zip(&problem.classes.all[class.0 as usize].need) {
-            *demand += *need as f64;
-        }
+        counts[problem.classes.of_pod[*pod as usize].0 as usize] += 1;
     }
-    for node in &problem.nodes {
-        for (demand, free) in demand.iter_mut().zip(&node.free) {
-            *demand -= (*free).max(0) as f64;
-        }
-    }
-    let mut machines: Vec<(Vec<f64>, f64)> = Vec::new();
+    let mut machines: Vec<(Vec<i64>, f64)> = Vec::new();
     for pool in &mut problem.pools {
         // Whatever the pods ask for can only narrow the template, so its cheapest offering is cheapest for all.
         let priced = pool.rows.priced(pool.template, &problem.reqs);
         for buy in priced.iter().filter(|buy| buy.price != Price::MAX) {
-            let room = pool.rows.room(buy.row as usize).iter().map(|room| *room as f64).collect();
-            machines.push((room, buy.price.dollars()));
+            machines.push((pool.rows.room(buy.row as usize).to_vec(), buy.price.dollars()));
         }
     }
-    let machines = undominated(machines);
-    let bound = best_value(&demand, &machines);
+    let needs: Vec<(&[i64], usize)> = problem
+        .classes
+        .all
+        .iter()
+        .zip(counts)
+        .filter(|(_, count)| *count > 0)
+        .map(|(class, count)| (class.need.as_slice(), count))
+        .collect();
+    let nodes: Vec<&[i64]> = problem.nodes.iter().map(|node| node.free.as_slice()).collect();
+    let bound = bound(columns, &needs, &nodes, undominated(machines));
     // Rounded down: a bound that is a hair too low is still a bound.
     Price::from_nanos((bound * 1e9).floor().max(0.0) as i64)
 }
 
+/// The bound for pods by need and number, free room, and machines that are on sale.
+fn bound(columns: usize, needs: &[(&[i64], usize)], nodes: &[&[i64]], machines: Vec<(Vec<i64>, f64)>) -> f64 {
+    let places = places(needs, columns);
+    let widened = |room: &[i64]| -> Vec<f64> {
+        room.iter().map(|room| *room as f64).chain(places.iter().map(|places| places.in_room(room))).collect()
+    };
+    let mut demand = vec![0.0; columns + places.len()];
+    for (need, count) in needs {
+        for (demand, need) in demand.iter_mut().zip(*need) {
+            *demand += *need as f64 * *count as f64;
+        }
+        for (demand, places) in demand[columns..].iter_mut().zip(&places) {
+            *demand += if need[places.column] >= places.size { *count as f64 } else { 0.0 };
+        }
+    }
+    for free in nodes {
+        for (demand, free) in demand.iter_mut().zip(widened(free)) {
+            *demand -= free.max(0.0);
+        }
+    }
+    let machines: Vec<(Vec<f64>, f64)> =
+        machines.into_iter().map(|(room, price)| (widened(&room), price)).collect();
+    let plain: Vec<(Vec<f64>, f64)> =
+        machines.iter().map(|(room, price)| (room[..columns].to_vec(), *price)).collect();
+    // The larger program may run out of steps; the smaller one is a bound of its own.
+    best_value(&demand, &machines).max(best_value(&demand[..columns], &plain))
+}
+
 /// Leaves out machines that cost no less than another and hold no more.
-fn undominated(mut machines: Vec<(Vec<f64>, f64)>) -> Vec<(Vec<f64>, f64)> {
-    machines.sort_by(|a, b| {
-        a.1.total_cmp(&b.1).then_with(|| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal))
-    });
-    let mut kept: Vec<(Vec<f64>, f64)> = Vec::new();
+fn undominated(mut machines: Vec<(Vec<i64>, f64)>) -> Vec<(Vec<i64>, f64)> {
+    machines.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+    let mut kept: Vec<(Vec<i64>, f64)> = Vec::new();
     for machine in machines {
         let beaten =
-            |other: &(Vec<f64>, f64)| other.0.iter().zip(&machine.0).all(|(other, own)| other >= own);
+            |other: &(Vec<i64>, f64)| other.0.iter().zip(&machine.0).all(|(other, own)| other >= own);
         if !kept.iter().any(beaten) {
             kept.push(machine);
         }
@@ -70,7 +134,8 @@ fn best_value(demand: &[f64], machines: &[(Vec<f64>, f64)]) -> f64 {
         .iter()
         .map(|column| machines.iter().map(|(room, _)| room[*column]).fold(0.0, f64::max))
         .collect();
-    if scale.contains(&0.0) {
+    // What no machine has, no fleet holds; nothing can be said then.
+    if scale.iter().any(|scale| *scale <= 0.0) {
         return 0.0;
     }
     let (rows, unknowns) = (machines.len(), used.len());
@@ -166,8 +231,76 @@ mod tests {
             let demand: Vec<f64> = (0..3)
                 .map(|d| fill * fleet.clone().map(|((room, _), count)| room[d] * f64::from(*count)).sum::<f64>())
                 .collect();
-            let bound = best_value(&demand, &undominated(machines.clone()));
+            let bound = best_value(&demand, &machines);
             prop_assert!(bound <= cost * (1.0 + 1e-9), "bound {bound} cost {cost}");
         }
+
+        /// The bound never exceeds what the cheapest fleet costs, found by trying every way to share machines.
+        #[test]
+        fn the_cheapest_fleet_of_all_is_no_cheaper(
+            pods in prop::collection::vec((1i64..12, 1i64..12), 1..6),
+            machines in prop::collection::vec((1i64..20, 1i64..20, 1u32..100), 1..4),
+            free in prop::collection::vec((0i64..8, 0i64..8), 0..2),
+        ) {
+            let needs: Vec<Vec<i64>> = pods.iter().map(|(a, b)| vec![*a, *b]).collect();
+            let machines: Vec<(Vec<i64>, f64)> =
+                machines.iter().map(|(a, b, price)| (vec![*a, *b], f64::from(*price))).collect();
+            let free: Vec<Vec<i64>> = free.iter().map(|(a, b)| vec![*a, *b]).collect();
+            if let Some(cheapest) = cheapest(&needs, &free, &machines) {
+                let needs: Vec<(&[i64], usize)> = needs.iter().map(|need| (need.as_slice(), 1)).collect();
+                let free: Vec<&[i64]> = free.iter().map(Vec::as_slice).collect();
+                let bound = bound(2, &needs, &free, undominated(machines));
+                prop_assert!(bound <= cheapest + 1e-6, "bound {bound}, cheapest {cheapest}");
+            }
+        }
+    }
+
+    /// What the cheapest fleet costs, if any holds the pods.
+    fn cheapest(needs: &[Vec<i64>], free: &[Vec<i64>], machines: &[(Vec<i64>, f64)]) -> Option<f64> {
+        fn fits(total: &[i64], room: &[i64]) -> bool {
+            total.iter().zip(room).all(|(total, room)| total <= room)
+        }
+        fn place(
+            needs: &[Vec<i64>],
+            bins: &mut Vec<Vec<i64>>,
+            free: &[Vec<i64>],
+            machines: &[(Vec<i64>, f64)],
+        ) -> Option<f64> {
+            let Some((need, rest)) = needs.split_first() else {
+                let (old, new) = bins.split_at(free.len());
+                let price = |total: &Vec<i64>| {
+                    let able = machines.iter().filter(|(room, _)| fits(total, room));
+                    able.map(|(_, price)| *price).reduce(f64::min)
+                };
+                let held = old.iter().zip(free).all(|(total, room)| fits(total, room));
+                return held.then(|| new.iter().map(price).sum::<Option<f64>>()).flatten();
+            };
+            let mut best: Option<f64> = None;
+            for at in 0..=bins.len() {
+                let opened = at == bins.len();
+                if opened {
+                    bins.push(vec![0; need.len()]);
+                }
+                bins[at].iter_mut().zip(need).for_each(|(total, need)| *total += need);
+                let found = place(rest, bins, free, machines);
+                bins[at].iter_mut().zip(need).for_each(|(total, need)| *total -= need);
+                if opened {
+                    bins.pop();
+                }
+                best = best.into_iter().chain(found).reduce(f64::min);
+            }
+            best
+        }
+        let mut bins = vec![vec![0; needs[0].len()]; free.len()];
+        place(needs, &mut bins, free, machines)
+    }
+
+    #[test]
+    fn a_pod_that_nobody_can_share_with_costs_a_machine() {
+        let machines = vec![(vec![10, 10], 1.0), (vec![5, 5], 0.5)];
+        let need: &[i64] = &[6, 1];
+        assert!((bound(2, &[(need, 10)], &[], machines.clone()) - 10.0).abs() < 1e-6);
+        // One of them finds room on a node that is there already.
+        assert!((bound(2, &[(need, 10)], &[&[7, 7]], machines) - 9.0).abs() < 1e-6);
     }
 }

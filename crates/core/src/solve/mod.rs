@@ -50,18 +50,7 @@ pub enum Packing {
 ///
 /// The same snapshot gives the same plan, whatever the order of its lists.
 pub fn solve(snapshot: &Snapshot, packing: Packing) -> Plan {
-    let mut problem = Problem::new(snapshot);
-    let mut state = State::new(&problem);
-    let mut left = pack(&mut problem, &mut state, packing, Demand::Real, Order::Size);
-    if unfair(snapshot, &state, &left) {
-        state = State::new(&problem);
-        left = pack(&mut problem, &mut state, packing, Demand::Real, Order::Priority);
-    }
-    if snapshot.pods.iter().any(|pod| pod.demand == Demand::Expected) {
-        // What limits refused to real pods, expected ones must not take.
-        state.pools.iter_mut().for_each(|pool| pool.closed = pool.turned_away);
-        left.extend(pack(&mut problem, &mut state, packing, Demand::Expected, Order::Size));
-    }
+    let (mut problem, mut state, mut left) = settle(snapshot, packing);
     let (claims, lost) = finish::claims(&mut problem, &state);
     left.extend(lost);
     left.sort_unstable();
@@ -91,17 +80,33 @@ pub fn solve(snapshot: &Snapshot, packing: Packing) -> Plan {
     }
 }
 
-/// What stands in the way of one pod once every other pod has its place, in every pool and on every node, nearest miss
-/// first; empty when it has a place.
+/// What stands in the way of one pod once every other pod has its place, in every pool and on every node; for a pod that has
+/// a place only where it was refused before. Nearest miss first.
 pub fn obstacles(snapshot: &Snapshot, pod: u32) -> Vec<Obstacle> {
+    let (mut problem, mut state, left) = settle(snapshot, Packing::Compat);
+    if left.contains(&pod) {
+        let class = problem.classes.of_pod[pod as usize];
+        why::everywhere(&mut problem, &mut state, class)
+    } else {
+        why::before(&mut problem, &mut state, pod)
+    }
+}
+
+/// Gives every pod its place and returns those that found none.
+fn settle(snapshot: &Snapshot, packing: Packing) -> (Problem<'_>, State, Vec<u32>) {
     let mut problem = Problem::new(snapshot);
     let mut state = State::new(&problem);
-    let left = pack(&mut problem, &mut state, Packing::Compat, Demand::Real, Order::Size);
-    if !left.contains(&pod) && snapshot.pods[pod as usize].demand == Demand::Real {
-        return Vec::new();
+    let mut left = pack(&mut problem, &mut state, packing, Demand::Real, Order::Size);
+    if unfair(snapshot, &state, &left) {
+        state = State::new(&problem);
+        left = pack(&mut problem, &mut state, packing, Demand::Real, Order::Priority);
     }
-    let class = problem.classes.of_pod[pod as usize];
-    why::everywhere(&mut problem, &mut state, class)
+    if snapshot.pods.iter().any(|pod| pod.demand == Demand::Expected) {
+        // What limits refused to real pods, expected ones must not take.
+        state.pools.iter_mut().for_each(|pool| pool.closed = pool.turned_away);
+        left.extend(pack(&mut problem, &mut state, packing, Demand::Expected, Order::Size));
+    }
+    (problem, state, left)
 }
 
 fn pack(

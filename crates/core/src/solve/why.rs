@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::explain::{Obstacle, Place, Refusal};
+use crate::explain::{Obstacle, Place, Refusal, Shortage};
 use crate::labels::{INITIALIZED, NODE_POOL, REGISTERED};
 use crate::quantity::{Notation, Quantity};
 use crate::resources::NODES;
@@ -36,13 +36,34 @@ pub(crate) fn everywhere(problem: &mut Problem<'_>, state: &mut State, class: Cl
     let mut all = in_pools(problem, state, class);
     for node in 0..problem.nodes.len() {
         let place = Place::Node(problem.nodes[node].node.name.clone());
-        all.push(Obstacle { place, rule: node_refusal(problem, state, class, node) });
+        let variant = problem.classes.all[class.0 as usize].variants.len() - 1;
+        all.extend(node_refusal(problem, state, class, variant, node).map(|rule| Obstacle { place, rule }));
+    }
+    nearest_first(all)
+}
+
+/// What stood in the way of a pod in the places that were asked before the one that took it, nearest miss first.
+///
+/// Told from how things are once everybody has a place, so that a node may be said to be full that others filled later.
+pub(crate) fn before(problem: &mut Problem<'_>, state: &mut State, pod: u32) -> Vec<Obstacle> {
+    let class = problem.classes.of_pod[pod as usize];
+    let variant = state.relaxed.iter().find(|(other, _)| *other == pod).map_or(0, |(_, variant)| *variant);
+    let on = state.nodes.iter().position(|node| node.pods.contains(&pod));
+    let pool = state.claims.iter().find(|claim| claim.pods.contains(&pod)).map_or(0, |claim| claim.pool);
+    let mut all = Vec::new();
+    for node in 0..on.unwrap_or(problem.nodes.len()) {
+        let place = Place::Node(problem.nodes[node].node.name.clone());
+        all.extend(node_refusal(problem, state, class, variant, node).map(|rule| Obstacle { place, rule }));
+    }
+    for pool in 0..if on.is_some() { 0 } else { pool } {
+        let place = Place::Pool(problem.pools[pool].pool.name.clone());
+        all.push(Obstacle { place, rule: pool_refusal(problem, state, class, pool) });
     }
     nearest_first(all)
 }
 
 fn nearest_first(mut all: Vec<Obstacle>) -> Vec<Obstacle> {
-    all.sort_by(|a, b| b.rule.nearness().cmp(&a.rule.nearness()).then_with(|| a.place.cmp(&b.place)));
+    all.sort_by_cached_key(|o| (std::cmp::Reverse(o.rule.nearness()), o.rule.miss(), o.place.clone()));
     all
 }
 
@@ -77,8 +98,11 @@ fn pool_refusal(problem: &mut Problem<'_>, state: &mut State, class: ClassId, po
     }
     let nothing = vec![0; of.need.len()];
     if row.rows.find(&usable, None, &nothing, &of.need).is_none() {
-        return lacking(problem, of, usable.most());
+        let row = &problem.pools[pool].rows;
+        let rooms = usable.rows.iter().map(|at| (row.instance_type(at).name.clone(), row.room(at)));
+        return lacking(problem, of, usable.most(), rooms);
     }
+    let row = &problem.pools[pool];
     let taken = |at: usize| conflict(&of.shape.host_ports, &row.rows.daemons(at).ports);
     let port = of.shape.host_ports.first().filter(|_| row.rows.holding(&usable, None, &of.need).all(taken));
     if let Some(port) = port {
@@ -88,7 +112,7 @@ fn pool_refusal(problem: &mut Problem<'_>, state: &mut State, class: ClassId, po
         return Refusal::Topology(group);
     }
     match state.pool_takes(problem, class, variant, pool, None) {
-        Verdict::Yes(_) => Refusal::Limit(limits(state, pool)),
+        Verdict::Yes(_) => limits(problem, state, of_need(problem, class), pool, &usable),
         Verdict::Wait => Refusal::Reservation,
         Verdict::NotNow | Verdict::Never => last_refusal(problem, class, pool, before, &usable),
     }
@@ -118,34 +142,42 @@ fn last_refusal(
     )
 }
 
-fn node_refusal(problem: &mut Problem<'_>, state: &State, class: ClassId, node: usize) -> Refusal {
+/// Why a node refuses, if it does.
+fn node_refusal(
+    problem: &mut Problem<'_>,
+    state: &State,
+    class: ClassId,
+    variant: usize,
+    node: usize,
+) -> Option<Refusal> {
     let of = &problem.classes.all[class.0 as usize];
-    let wishes = &of.variants[of.variants.len() - 1];
+    let wishes = &of.variants[variant];
     let (row, left) = (&problem.nodes[node], &state.nodes[node]);
     if !wishes.tolerates.has(row.taints as usize) {
-        return untolerated_by(of, &row.node.taints);
+        return Some(untolerated_by(of, &row.node.taints));
     }
     let labels = problem.reqs.get(row.labels).clone();
     let asked = problem.reqs.get(wishes.node_reqs).clone();
     if let Err(clash) = labels.compatible(&asked, &crate::labels::WellKnown::none()) {
-        return Refusal::Labels(clash.to_string());
+        return Some(Refusal::Labels(clash.to_string()));
     }
     if !of.volume_topology.iter().any(|asked| problem.reqs.labels_meet(row.labels, *asked)) {
-        return Refusal::VolumeTopology("its volumes are elsewhere".to_owned());
+        return Some(Refusal::VolumeTopology("its volumes are elsewhere".to_owned()));
     }
     if of.need.iter().zip(&left.free).any(|(need, free)| need > free) {
-        return lacking(problem, of, &left.free);
+        let rooms = std::iter::once((row.node.name.clone(), left.free.as_slice()));
+        return Some(lacking(problem, of, &left.free, rooms));
     }
     if let Some(port) =
         of.shape.host_ports.iter().find(|port| conflict(std::slice::from_ref(port), &left.ports))
     {
-        return Refusal::HostPort(port.port);
+        return Some(Refusal::HostPort(port.port));
     }
     let over = |volume: &&crate::snapshot::Volume| {
         !attachable(std::slice::from_ref(*volume), &left.volumes, |driver| row.node.volume_limits.get(driver))
     };
     if let Some(volume) = of.volumes.iter().find(over) {
-        return Refusal::VolumeLimit(volume.driver.clone());
+        return Some(Refusal::VolumeLimit(volume.driver.clone()));
     }
     let strict = problem.reqs.get(wishes.strict);
     for (group, counts, selects) in state.groups(&problem.classes, of, wishes) {
@@ -157,28 +189,50 @@ fn node_refusal(problem: &mut Problem<'_>, state: &State, class: ClassId, node: 
             })
         };
         if !allowed {
-            return Refusal::Topology(described(group, counts));
+            return Some(Refusal::Topology(described(group, counts)));
         }
     }
-    Refusal::Combination
+    None
+}
+
+fn of_need<'a>(problem: &'a Problem<'_>, class: ClassId) -> &'a [i64] {
+    &problem.classes.all[class.0 as usize].need
 }
 
 fn untolerated_by(class: &Class, taints: &[crate::snapshot::Taint]) -> Refusal {
-    let taint = untolerated(taints, &class.shape.tolerations);
-    Refusal::Taint(taint.map(ToString::to_string).unwrap_or_default())
+    // A taint that only repels is forgiven in the end, so it is one of the others that decides.
+    let hard = |taint: &&crate::snapshot::Taint| taint.effect != crate::snapshot::Effect::PreferNoSchedule;
+    let hard: Vec<_> = taints.iter().filter(hard).cloned().collect();
+    let taint = untolerated(&hard, &class.shape.tolerations).or_else(|| taints.first());
+    taint.map_or(Refusal::NoPools, |taint| Refusal::Taint(taint.clone()))
 }
 
-/// The resource that is shortest of what is asked.
-fn lacking(problem: &Problem<'_>, class: &Class, most: &[i64]) -> Refusal {
-    let short = (0..class.need.len()).find(|column| class.need[*column] > most[*column]);
-    short.map_or(Refusal::Combination, |column| {
+/// What is short even where there is most of it, or else in the machine that lacks least, of those given with their room.
+fn lacking<'a>(
+    problem: &Problem<'_>,
+    class: &Class,
+    most: &[i64],
+    rooms: impl Iterator<Item = (Arc<str>, &'a [i64])>,
+) -> Refusal {
+    let shortage = |column: usize, most: i64| {
         let name: &Arc<str> = problem.columns.name(column);
         let asked = class.shape.requests.get(name);
-        let units = problem.columns.quantity(column, most[column].max(0));
+        let units = problem.columns.quantity(column, most.max(0));
         let notation =
             if asked.notation() == Notation::Binary { Notation::Binary } else { Notation::Decimal };
-        Refusal::Resource { name: name.clone(), asked, most: Quantity::from_nanos(units.nanos(), notation) }
-    })
+        Shortage { name: name.clone(), asked, most: Quantity::from_nanos(units.nanos(), notation) }
+    };
+    if let Some(column) = (0..class.need.len()).find(|column| class.need[*column] > most[*column]) {
+        let Shortage { name, asked, most } = shortage(column, most[column]);
+        return Refusal::Resource { name, asked, most };
+    }
+    let short_of = |(name, room): (Arc<str>, &[i64])| {
+        let short = (0..class.need.len()).filter(|column| class.need[*column] > room[*column]);
+        let short: Vec<Shortage> = short.map(|column| shortage(column, room[column])).collect();
+        (short.len(), Refusal::Combination { nearest: name, short })
+    };
+    let nearest = rooms.map(short_of).min_by_key(|(count, rule)| (*count, rule.miss()));
+    nearest.map_or(Refusal::NoPools, |(_, rule)| rule)
 }
 
 /// A group that leaves no domain at all, described.
@@ -215,13 +269,18 @@ fn described(group: &Group, counts: &Counts) -> String {
     )
 }
 
-fn limits(state: &State, pool: usize) -> String {
-    let left = state.pools[pool].left().iter();
-    let shown: Vec<_> = left
-        .map(|(name, left)| {
-            let left = left.at_least_zero();
-            if &**name == NODES { format!("{left} nodes left") } else { format!("{left} {name} left") }
-        })
-        .collect();
-    shown.join(", ")
+/// What is left of the limits, and how much more would do.
+fn limits(problem: &Problem<'_>, state: &State, need: &[i64], pool: usize, usable: &Usable) -> Refusal {
+    let left = state.pools[pool].left();
+    let rows = &problem.pools[pool].rows;
+    let more = rows.holding(usable, None, need).map(|row| {
+        let capacity = &rows.instance_type(row).capacity;
+        let asked = |name: &str| if name == NODES { Quantity::from_units(1) } else { capacity.get(name) };
+        let more = left.iter().map(|(name, left)| (name.clone(), (asked(name) - *left).at_least_zero()));
+        more.filter(|(_, more)| !more.is_zero()).collect::<Vec<_>>()
+    });
+    let size = |more: &Vec<(Arc<str>, Quantity)>| {
+        (more.len(), more.iter().map(|(name, more)| (name.clone(), *more)).collect::<Vec<_>>())
+    };
+    Refusal::Limit { left: left.to_vec(), more: more.min_by_key(size).unwrap_or_default() }
 }

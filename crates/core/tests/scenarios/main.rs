@@ -5,6 +5,7 @@
 mod catalog;
 mod check;
 mod demand;
+mod explain;
 mod fixture;
 mod min_values;
 mod properties;

@@ -43,7 +43,7 @@ fn pod_line() -> impl Strategy<Value = String> {
     })
 }
 
-fn cluster() -> impl Strategy<Value = String> {
+pub(crate) fn cluster() -> impl Strategy<Value = String> {
     let pool = prop::sample::select(vec![
         "pool main",
         "pool main limit=cpu:12",

@@ -48,7 +48,7 @@ fn extended_resources_need_machines_that_have_them() {
     "), @r"
         1 × p gpu-a of 1 in 123: a
         1 × p gpu-b of 1 in 123: b
-        pending both: pool p: no single instance type has room for all requests together
+        pending both: pool p: no machine has room for all requests together: the nearest, gpu-a, has 0 fake.com/vendor-b of 1 asked for
     ");
 }
 
