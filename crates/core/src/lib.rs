@@ -20,6 +20,7 @@
 pub mod catalog;
 pub mod explain;
 pub mod labels;
+pub mod overlay;
 pub mod plan;
 pub mod price;
 pub mod quantity;

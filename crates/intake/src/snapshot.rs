@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headstart_core::catalog::InstanceType;
 use headstart_core::labels::{HOSTNAME, NODE_POOL, WellKnown};
+use headstart_core::overlay::{self, Applied, Conflict, Offered};
 use headstart_core::quantity::Quantity;
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::NODES;
@@ -25,6 +26,8 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// Pods that cannot run anywhere as things are.
     pub rejected: Vec<Rejected>,
+    /// Overlays that contradict others and are not applied.
+    pub conflicts: Vec<Conflict>,
     /// Everything that was wrong.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -43,6 +46,7 @@ struct Builder<'a> {
     world: &'a World,
     snapshot: Snapshot,
     rejected: Vec<Rejected>,
+    conflicts: Vec<Conflict>,
     diagnostics: Vec<Diagnostic>,
     shapes: FxHashSet<Arc<Shape>>,
 }
@@ -58,6 +62,7 @@ impl World {
                 ..Snapshot::default()
             },
             rejected: Vec::new(),
+            conflicts: Vec::new(),
             diagnostics: self.diagnostics.clone(),
             shapes: FxHashSet::default(),
         };
@@ -66,8 +71,8 @@ impl World {
         builder.pods(&leaving);
         builder.workloads();
         builder.daemons();
-        let Builder { snapshot, rejected, diagnostics, .. } = builder;
-        Taken { snapshot, rejected, diagnostics }
+        let Builder { snapshot, rejected, conflicts, diagnostics, .. } = builder;
+        Taken { snapshot, rejected, conflicts, diagnostics }
     }
 }
 
@@ -77,14 +82,41 @@ impl Builder<'_> {
     }
 
     fn pools(&mut self, catalog: &[Arc<InstanceType>]) {
-        let types: Arc<[Arc<InstanceType>]> = catalog.into();
-        for pool in &self.world.pools {
+        let Applied { pools: overlaid, conflicts } = self.overlays(&catalog.into());
+        for (pool, overlaid) in self.world.pools.iter().zip(overlaid) {
             match pool.pool() {
-                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: types.clone(), ..pool }),
+                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: overlaid.types, ..pool }),
                 Ok(None) => {}
                 Err(fault) => self.fault(format!("NodePool {}", pool.metadata.name), fault),
             }
         }
+        self.conflicts = conflicts;
+    }
+
+    /// What every pool can buy; overlays look at pools that nothing is bought from now as well.
+    fn overlays(&mut self, types: &Arc<[Arc<InstanceType>]>) -> Applied {
+        let mut overlays = Vec::new();
+        for overlay in &self.world.overlays {
+            match overlay.overlay(&self.snapshot.well_known) {
+                Ok(overlay) => overlays.push(overlay),
+                Err(fault) => self.fault(format!("NodeOverlay {}", overlay.metadata.name), fault),
+            }
+        }
+        let pools = self.world.pools.iter().map(|pool| Offered {
+            pool: &pool.metadata.name,
+            labels: pool.template_labels(),
+            types: types.clone(),
+        });
+        let applied = overlay::apply(&pools.collect::<Vec<_>>(), &overlays, &self.snapshot.well_known);
+        for conflict in &applied.conflicts {
+            let Conflict { overlay, with, pool, instance_type, over } = conflict;
+            let message = format!(
+                "not applied: NodeOverlay {with} has the same weight and also sets {over} of {instance_type} for \
+                 NodePool {pool}"
+            );
+            self.fault(format!("NodeOverlay {overlay}"), Fault::new("spec.weight", message));
+        }
+        applied
     }
 
     /// Adds the nodes that stay and returns the names of those that go.

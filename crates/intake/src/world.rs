@@ -11,6 +11,7 @@ use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
 use crate::meta::Meta;
 use crate::node::{CsiNode, KubeNode, NodeClaim};
+use crate::overlay::NodeOverlay;
 use crate::pod::Pod;
 use crate::pool::NodePool;
 use crate::read::Document;
@@ -21,6 +22,7 @@ use crate::workload::Workload;
 #[derive(Debug, Default)]
 pub struct World {
     pub(crate) pools: Vec<NodePool>,
+    pub(crate) overlays: Vec<NodeOverlay>,
     pub(crate) nodes: Vec<KubeNode>,
     pub(crate) claims: Vec<NodeClaim>,
     pub(crate) pods: Vec<Pod>,
@@ -110,6 +112,7 @@ impl World {
             "Node" => self.nodes.push(decode(value)?),
             "NodeClaim" => self.claims.push(decode(value)?),
             "NodePool" => self.pools.push(decode(value)?),
+            "NodeOverlay" => self.overlays.push(decode(value)?),
             "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => {
                 let workload = Workload { kind: kind.to_owned(), ..decode(value)? };
                 self.workloads.push(workload);
@@ -144,12 +147,6 @@ impl World {
                 self.namespaces.insert(namespace.metadata.name.as_str().into(), namespace.metadata.labels);
             }
             other if IGNORED.contains(&other) => {}
-            "NodeOverlay" => {
-                return Err(Fault::new(
-                    "kind",
-                    "NodeOverlay is not applied yet: prices and capacity are the catalog's",
-                ));
-            }
             other => return Err(Fault::new("kind", format!("{other} is not understood and left out"))),
         }
         Ok(())

@@ -112,7 +112,7 @@ fn pair(text: &str) -> (Arc<str>, Arc<str>) {
     (key(name).into(), value.into())
 }
 
-fn requirement(text: &str) -> Requirement {
+pub(crate) fn requirement(text: &str) -> Requirement {
     let parts: Vec<&str> = text.split(':').collect();
     let values: Vec<&str> =
         parts.get(2).filter(|v| !v.is_empty()).map(|v| v.split(',').collect()).unwrap_or_default();
@@ -134,7 +134,7 @@ fn taint(text: &str) -> Taint {
     Taint { key: parts[0].into(), value: parts[1].into(), effect }
 }
 
-fn amounts(text: &str) -> Resources {
+pub(crate) fn amounts(text: &str) -> Resources {
     text.split(',').map(|part| part.split_once(':').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect()
 }
 

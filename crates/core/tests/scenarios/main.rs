@@ -7,6 +7,7 @@ mod check;
 mod demand;
 mod fixture;
 mod min_values;
+mod overlay;
 mod properties;
 mod provisioning;
 mod topology;
