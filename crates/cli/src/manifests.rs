@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use headstart_cloud::catalog::{Catalog, Source};
-use headstart_intake::{Taken, World, read};
+use headstart_intake::{SchedulerConfig, Taken, World, read};
 
 use crate::cluster::{self, Access};
 
@@ -25,6 +25,9 @@ pub(crate) struct From {
     /// What can be bought: kwok, aws, azure, or a file in the format of Karpenter's KWOK provider
     #[arg(long, value_name = "CATALOG", default_value = "kwok")]
     catalog: Source,
+    /// How kube-scheduler is configured, in the format of Karpenter's SCHEDULER_CONFIG; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
 }
 
 /// A cluster as the files, or its API server, describe it.
@@ -58,6 +61,10 @@ pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
                 world.add(document);
             }
         }
+    }
+    if let Some(path) = &args.scheduler_config {
+        let config = SchedulerConfig::parse(&text(path)?);
+        world.follow(config.with_context(|| format!("cannot use {}", path.display()))?);
     }
     let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
     taken.diagnostics.extend(unreadable);

@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+pub mod default_spread;
 pub mod explain;
 pub mod labels;
 pub mod overlay;

@@ -24,12 +24,15 @@ mod pod;
 mod pool;
 mod read;
 mod requests;
+mod scheduler_config;
 mod snapshot;
+mod spread;
 mod storage;
 mod workload;
 mod world;
 
 pub use diagnostic::Diagnostic;
 pub use read::{Document, read};
+pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
 pub use snapshot::{Rejected, Taken};
 pub use world::World;

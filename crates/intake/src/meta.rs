@@ -32,6 +32,8 @@ pub(crate) struct Meta {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Owner {
+    pub(crate) api_version: String,
+    pub(crate) controller: Option<bool>,
     pub(crate) kind: String,
     pub(crate) name: String,
 }
@@ -52,6 +54,11 @@ impl Meta {
 
     pub(crate) fn has_owner(&self, kind: &str) -> bool {
         self.owner_references.iter().any(|owner| owner.kind == kind)
+    }
+
+    /// The owner that made the object and would replace it.
+    pub(crate) fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

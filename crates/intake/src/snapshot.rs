@@ -16,6 +16,7 @@ use crate::decode::Fault;
 use crate::diagnostic::Diagnostic;
 use crate::node::machines;
 use crate::pod::{Pod as KubePod, PodSpec};
+use crate::spread::{Defaults, controller};
 use crate::storage::Claim;
 use crate::world::World;
 
@@ -49,6 +50,19 @@ struct Builder<'a> {
     conflicts: Vec<Conflict>,
     diagnostics: Vec<Diagnostic>,
     shapes: FxHashSet<Arc<Shape>>,
+    defaults: Defaults<'a>,
+}
+
+/// Who wants a node.
+struct Wanting<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    uid: String,
+    created: i64,
+    spec: &'a PodSpec,
+    /// Claims that are made with the pod.
+    templates: &'a [Claim],
+    controller: Option<(&'a str, &'a str)>,
 }
 
 impl World {
@@ -65,6 +79,7 @@ impl World {
             conflicts: Vec::new(),
             diagnostics: self.diagnostics.clone(),
             shapes: FxHashSet::default(),
+            defaults: Defaults::new(self),
         };
         builder.pools(catalog);
         let leaving = builder.nodes(catalog);
@@ -206,32 +221,35 @@ impl Builder<'_> {
         } else {
             meta.uid.clone()
         };
-        self.demand(&meta.name, meta.namespace(), &uid, created, shape, &pod.spec, &[]);
+        let wanting = Wanting {
+            name: &meta.name,
+            namespace: meta.namespace(),
+            uid,
+            created,
+            spec: &pod.spec,
+            templates: &[],
+            controller: controller(meta),
+        };
+        self.demand(&wanting, shape);
         Ok(())
     }
 
     /// Adds a pod that wants a node, unless it cannot have one.
-    #[allow(clippy::too_many_arguments)]
-    fn demand(
-        &mut self,
-        name: &str,
-        namespace: &str,
-        uid: &str,
-        created: i64,
-        mut shape: Shape,
-        spec: &PodSpec,
-        templates: &[Claim],
-    ) {
+    fn demand(&mut self, wanting: &Wanting<'_>, mut shape: Shape) {
+        let Wanting { name, namespace, uid, created, spec, templates, controller } = wanting;
         let rejected = if spec.resource_claims.is_empty() {
             match self.volumes(name, namespace, spec, templates) {
                 Ok((topology, volumes)) => {
                     shape.volume_topology = topology;
-                    let shape = self.shape(shape, spec);
+                    let mut shape = self.shape(shape, spec);
+                    if let Some(spread) = self.defaults.spread(&shape, namespace, *controller) {
+                        shape = self.interned(Shape { spread, ..Shape::clone(&shape) });
+                    }
                     self.snapshot.pods.push(Pod {
-                        namespace: namespace.into(),
-                        name: name.into(),
-                        uid: uid.into(),
-                        created,
+                        namespace: (*namespace).into(),
+                        name: (*name).into(),
+                        uid: uid.as_str().into(),
+                        created: *created,
                         demand: Demand::Real,
                         shape,
                         volumes,
@@ -279,6 +297,10 @@ impl Builder<'_> {
             let default = || self.world.priorities.values().find(|class| class.global_default);
             shape.priority = named.or_else(default).map_or(0, |class| class.value);
         }
+        self.interned(shape)
+    }
+
+    fn interned(&mut self, shape: Shape) -> Arc<Shape> {
         if let Some(known) = self.shapes.get(&shape) {
             return known.clone();
         }
@@ -327,17 +349,16 @@ impl Builder<'_> {
             match made {
                 Ok((names, shape)) => {
                     for name in names {
-                        let uid = format!("Pod/{}/{name}", meta.namespace());
-                        let claims = &workload.spec.volume_claim_templates;
-                        self.demand(
-                            &name,
-                            meta.namespace(),
-                            &uid,
+                        let wanting = Wanting {
+                            name: &name,
+                            namespace: meta.namespace(),
+                            uid: format!("Pod/{}/{name}", meta.namespace()),
                             created,
-                            shape.clone(),
-                            &template.spec,
-                            claims,
-                        );
+                            spec: &template.spec,
+                            templates: &workload.spec.volume_claim_templates,
+                            controller: Some((&workload.kind, &meta.name)),
+                        };
+                        self.demand(&wanting, shape.clone());
                     }
                 }
                 Err(fault) => self.fault(format!("{} {}", workload.kind, meta.key()), fault),

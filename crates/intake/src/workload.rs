@@ -9,7 +9,7 @@ use crate::meta::Meta;
 use crate::pod::{Condition, Pod, PodTemplate};
 use crate::storage::Claim;
 
-/// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet.
+/// A Deployment, ReplicaSet, replication controller, StatefulSet, Job or DaemonSet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Workload {
@@ -25,7 +25,7 @@ pub(crate) struct Workload {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkloadSpec {
     replicas: Option<i64>,
-    selector: Option<LabelSelector>,
+    pub(crate) selector: Option<LabelSelector>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) template: PodTemplate,
     parallelism: Option<i64>,

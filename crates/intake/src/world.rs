@@ -15,6 +15,8 @@ use crate::overlay::NodeOverlay;
 use crate::pod::Pod;
 use crate::pool::NodePool;
 use crate::read::Document;
+use crate::scheduler_config::SchedulerConfig;
+use crate::spread::{Service, Services};
 use crate::storage::{Claim, PersistentVolume, Storage, StorageClass};
 use crate::workload::Workload;
 
@@ -29,6 +31,8 @@ pub struct World {
     pub(crate) workloads: Vec<Workload>,
     pub(crate) daemons: Vec<Workload>,
     pub(crate) csi_nodes: BTreeMap<String, CsiNode>,
+    pub(crate) services: Services,
+    pub(crate) scheduler: SchedulerConfig,
     pub(crate) storage: Storage,
     pub(crate) priorities: BTreeMap<String, PriorityClass>,
     pub(crate) overheads: BTreeMap<String, Resources>,
@@ -68,13 +72,18 @@ struct Namespace {
 }
 
 /// Kinds that decide nothing here but are no mistake either.
-const IGNORED: [&str; 7] =
-    ["Service", "ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
+const IGNORED: [&str; 6] =
+    ["ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
 
 impl World {
     /// A world without objects.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Follows this configuration of kube-scheduler.
+    pub fn follow(&mut self, config: SchedulerConfig) {
+        self.scheduler = config;
     }
 
     /// What was wrong with objects so far.
@@ -117,7 +126,19 @@ impl World {
                 let workload = Workload { kind: kind.to_owned(), ..decode(value)? };
                 self.workloads.push(workload);
             }
+            "ReplicationController" => {
+                let workload = Workload { kind: kind.to_owned(), ..decode(with_label_selector(value))? };
+                self.workloads.push(workload);
+            }
             "DaemonSet" => self.daemons.push(Workload { kind: kind.to_owned(), ..decode(value)? }),
+            "Service" => {
+                let service: Service = decode(value)?;
+                let Meta { name, .. } = service.metadata.clone();
+                let namespace = service.metadata.namespace().to_owned();
+                if let Some(selector) = service.selector() {
+                    self.services.entry(namespace).or_default().insert(name, selector);
+                }
+            }
             "PersistentVolumeClaim" => {
                 let claim: Claim = decode(value)?;
                 self.storage.claims.insert(claim.metadata.key(), claim);
@@ -151,4 +172,14 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A replication controller whose selector is written like that of its successors.
+fn with_label_selector(mut value: Value) -> Value {
+    if let Some(selector) = value.pointer_mut("/spec/selector")
+        && !selector.is_null()
+    {
+        *selector = serde_json::json!({ "matchLabels": selector.take() });
+    }
+    value
 }
