@@ -25,7 +25,7 @@ pub(crate) struct From {
     /// What can be bought: kwok, aws, azure, or a file in the format of Karpenter's KWOK provider
     #[arg(long, value_name = "CATALOG", default_value = "kwok")]
     catalog: Source,
-    /// How kube-scheduler is configured, in the format of Karpenter's SCHEDULER_CONFIG; - reads standard input
+    /// How kube-scheduler is configured, in the format of Karpenter's option; - reads standard input
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
 }
