@@ -65,6 +65,9 @@ struct Wanting<'a> {
     controller: Option<(&'a str, &'a str)>,
 }
 
+/// What each pool can buy.
+type TypesByPool<'a> = BTreeMap<&'a str, Arc<[Arc<InstanceType>]>>;
+
 impl World {
     /// The snapshot of all objects, with what can be bought from a catalogue.
     pub fn snapshot(&self, catalog: &[Arc<InstanceType>], well_known: &WellKnown) -> Taken {
@@ -81,8 +84,9 @@ impl World {
             shapes: FxHashSet::default(),
             defaults: Defaults::new(self),
         };
-        builder.pools(catalog);
-        let leaving = builder.nodes(catalog);
+        let types: Arc<[Arc<InstanceType>]> = catalog.into();
+        let by_pool = builder.pools(&types);
+        let leaving = builder.nodes(&by_pool, &types);
         builder.pods(&leaving);
         builder.workloads();
         builder.daemons();
@@ -91,21 +95,25 @@ impl World {
     }
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     fn fault(&mut self, object: String, fault: Fault) {
         self.diagnostics.push(Diagnostic { object, field: fault.field, message: fault.message });
     }
 
-    fn pools(&mut self, catalog: &[Arc<InstanceType>]) {
-        let Applied { pools: overlaid, conflicts } = self.overlays(&catalog.into());
+    /// Adds the pools that nodes may come from and returns what each one can buy, the others included.
+    fn pools(&mut self, types: &Arc<[Arc<InstanceType>]>) -> TypesByPool<'a> {
+        let Applied { pools: overlaid, conflicts } = self.overlays(types);
+        let mut by_pool = TypesByPool::new();
         for (pool, overlaid) in self.world.pools.iter().zip(overlaid) {
             match pool.pool() {
-                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: overlaid.types, ..pool }),
+                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: overlaid.types.clone(), ..pool }),
                 Ok(None) => {}
                 Err(fault) => self.fault(format!("NodePool {}", pool.metadata.name), fault),
             }
+            by_pool.insert(&pool.metadata.name, overlaid.types);
         }
         self.conflicts = conflicts;
+        by_pool
     }
 
     /// What every pool can buy; overlays look at pools that nothing is bought from now as well.
@@ -135,7 +143,7 @@ impl Builder<'_> {
     }
 
     /// Adds the nodes that stay and returns the names of those that go.
-    fn nodes(&mut self, catalog: &[Arc<InstanceType>]) -> Vec<String> {
+    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<[Arc<InstanceType>]>) -> Vec<String> {
         let mut leaving = Vec::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
             let Some(meta) = machine.meta() else { continue };
@@ -144,7 +152,8 @@ impl Builder<'_> {
                 continue;
             }
             let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&node.metadata.name));
-            match machine.node(catalog, csi) {
+            let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
+            match machine.node(pool.unwrap_or(catalog), csi) {
                 Ok(node) => {
                     let mut used = machine.capacity();
                     used.set(NODES, Quantity::from_units(1));

@@ -1,38 +1,10 @@
 //! Overlays in manifests: what pools can buy with them, and what is said about those that cannot be used.
 
-#![allow(clippy::unwrap_used)]
-
-use std::sync::Arc;
-
-use headstart_core::catalog::{InstanceType, Offering};
-use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, WellKnown, ZONE};
-use headstart_core::price::Price;
-use headstart_core::requirement::Requirement;
-use headstart_core::requirements::Requirements;
+use headstart_core::labels::WellKnown;
 use headstart_intake::{World, read};
 use insta::assert_snapshot;
 
-fn catalog() -> Vec<Arc<InstanceType>> {
-    let offering = |capacity_type| Offering {
-        requirements: Requirements::from_labels([(CAPACITY_TYPE, capacity_type), (ZONE, "z")]),
-        price: Price::from_dollars(1.0),
-        available: true,
-        ..Offering::default()
-    };
-    let one = |name: &str| InstanceType {
-        name: name.into(),
-        requirements: [
-            Requirement::any_of(INSTANCE_TYPE, &[name]),
-            Requirement::any_of(ZONE, &["z"]),
-            Requirement::any_of(CAPACITY_TYPE, &[SPOT, ON_DEMAND]),
-        ]
-        .into_iter()
-        .collect(),
-        offerings: vec![offering(SPOT), offering(ON_DEMAND)],
-        ..InstanceType::default()
-    };
-    vec![Arc::new(one("a")), Arc::new(one("b"))]
-}
+use crate::catalog::catalog;
 
 /// For each pool its types with spot and on-demand price and capacity, then what was wrong.
 fn shown(overlays: &str) -> String {
@@ -53,7 +25,9 @@ spec: {replicas: 1, template: {spec: {}}}
     for pool in &taken.snapshot.pools {
         for known in pool.types.iter() {
             let prices: Vec<_> = known.offerings.iter().map(|offering| offering.price.to_string()).collect();
-            lines.push(format!("{} {} {} {}", pool.name, known.name, prices.join(" "), known.capacity));
+            let more = known.capacity.iter().filter(|(name, _)| name.contains('/'));
+            let more: Vec<_> = more.map(|(name, amount)| format!(" {name} {amount}")).collect();
+            lines.push(format!("{} {} {}{}", pool.name, known.name, prices.join(" "), more.concat()));
         }
     }
     assert_eq!(
@@ -80,8 +54,8 @@ spec:
   requirements: [{key: beta.kubernetes.io/instance-type, operator: In, values: [b]}]
   capacity: {example.com/nic: '2'}
 "), @r"
-        p a 0.875 1 
-        p b 0.875 1 example.com/nic 2
+        p a 0.875 0.875 1 1
+        p b 0.875 0.875 1 1 example.com/nic 2
     ");
 }
 
@@ -96,9 +70,9 @@ kind: NodeOverlay
 metadata: {name: second}
 spec: {requirements: [{key: karpenter.sh/nodepool, operator: In, values: [held]}], price: '3'}
 "), @r"
-        p a 1 1 
-        p b 1 1 
-        ! NodeOverlay first: spec.weight: not applied: NodeOverlay second has the same weight and also sets the spot price in z of a for NodePool held
+        p a 1 1 1 1
+        p b 1 1 1 1
+        ! NodeOverlay first: spec.weight: not applied: NodeOverlay second has the same weight and also sets the spot price in east of a for NodePool held
     ");
 }
 
