@@ -29,7 +29,7 @@ pub(crate) struct Meta {
 }
 
 /// Who made an object.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Owner {
     pub(crate) api_version: String,
@@ -50,15 +50,6 @@ impl Meta {
 
     pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
         self.owner_references.iter().any(|owner| owner.kind == kind && owner.name == name)
-    }
-
-    pub(crate) fn has_owner(&self, kind: &str) -> bool {
-        self.owner_references.iter().any(|owner| owner.kind == kind)
-    }
-
-    /// The owner that made the object and would replace it.
-    pub(crate) fn controller(&self) -> Option<&Owner> {
-        self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Nodes, and claims for nodes that are on their way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headstart_core::catalog::InstanceType;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::pod::TaintSpec;
+use crate::pod::{Names, TaintSpec};
 use crate::pool::{TemplateSpec, taints};
 
 /// A node.
@@ -41,6 +41,16 @@ struct NodeStatus {
     capacity: Resources,
     #[serde(deserialize_with = "nullable")]
     allocatable: Resources,
+}
+
+impl KubeNode {
+    /// Drops what decides nothing.
+    pub(crate) fn slim(&mut self, names: &mut Names) {
+        self.metadata.labels = names.labels(&self.metadata.labels);
+        self.metadata.annotations.clear();
+        self.metadata.owner_references = Vec::new();
+        self.metadata.uid = String::new();
+    }
 }
 
 /// A claim for a node.
@@ -107,12 +117,12 @@ pub(crate) fn machines<'a>(nodes: &'a [KubeNode], claims: &'a [NodeClaim]) -> Ve
         .filter(|claim| !claim.status.provider_id.is_empty())
         .map(|claim| (claim.status.provider_id.as_str(), claim))
         .collect();
-    let ids: Vec<&str> = nodes.iter().map(|node| node.spec.provider_id.as_str()).collect();
+    let ids: BTreeSet<&str> = nodes.iter().map(|node| node.spec.provider_id.as_str()).collect();
     let with_node = nodes
         .iter()
         .map(|node| Machine { node: Some(node), claim: by_id.get(node.spec.provider_id.as_str()).copied() });
     let alone = claims.iter().filter(|claim| {
-        !ids.contains(&claim.status.provider_id.as_str()) || claim.status.provider_id.is_empty()
+        !ids.contains(claim.status.provider_id.as_str()) || claim.status.provider_id.is_empty()
     });
     with_node.chain(alone.map(|claim| Machine { node: None, claim: Some(claim) })).collect()
 }

@@ -99,8 +99,8 @@ impl<'a> Defaults<'a> {
 }
 
 /// The kind and name of a pod's controller, if its selector counts.
-pub(crate) fn controller(meta: &Meta) -> Option<(&str, &str)> {
-    let Owner { api_version, kind, name, .. } = meta.controller()?;
+pub(crate) fn controller(owners: &[Owner]) -> Option<(&str, &str)> {
+    let Owner { api_version, kind, name, .. } = owners.iter().find(|owner| owner.controller == Some(true))?;
     let counts = matches!(
         (api_version.as_str(), kind.as_str()),
         ("v1", "ReplicationController") | ("apps/v1", "ReplicaSet" | "StatefulSet")

@@ -1,12 +1,14 @@
 //! Controllers, as the pods they will still make.
 
-use headstart_core::snapshot::Selector;
+use std::sync::Arc;
+
+use headstart_core::snapshot::{Selector, Shape};
 use serde::Deserialize;
 
 use crate::affinity::LabelSelector;
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::pod::{Condition, Pod, PodTemplate};
+use crate::pod::{Condition, KeptPod, PodTemplate};
 use crate::storage::Claim;
 
 /// A Deployment, ReplicaSet, replication controller, StatefulSet, Job or DaemonSet.
@@ -67,7 +69,7 @@ impl Workload {
     }
 
     /// Names of the pods that are missing; pods that exist count by owner or, for want of one, by selector.
-    pub(crate) fn missing(&self, pods: &[Pod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
+    pub(crate) fn missing(&self, pods: &[KeptPod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
         let selector = match &self.spec.selector {
             Some(selector) => selector.selector().map_err(|fault| fault.within("spec.selector"))?,
             None => own_labels(&self.spec.template)?,
@@ -77,19 +79,15 @@ impl Workload {
         let selects = selector.keys().next().is_some();
         // Pods of a Deployment name its ReplicaSets, which need not be known.
         let owns_sets = self.kind == "Deployment" && selects;
-        let mine = |pod: &&Pod| {
-            let owned = pod.metadata.is_owned_by(&self.kind, &self.metadata.name)
-                || replica_sets.iter().any(|name| pod.metadata.is_owned_by("ReplicaSet", name));
-            let loose = selects
-                && (pod.metadata.owner_references.is_empty()
-                    || (owns_sets && pod.metadata.has_owner("ReplicaSet")))
-                && selector.matches(pod.metadata.labels());
-            pod.metadata.namespace() == namespace
-                && !pod.is_over()
-                && !pod.metadata.is_leaving()
-                && (owned || loose)
+        let mine = |pod: &&KeptPod| {
+            let owned = pod.is_owned_by(&self.kind, &self.metadata.name)
+                || replica_sets.iter().any(|name| pod.is_owned_by("ReplicaSet", name));
+            let matches = |shape: &Arc<Shape>| selector.matches(&shape.labels);
+            let foster = pod.made.owners.is_empty() || (owns_sets && pod.has_owner("ReplicaSet"));
+            let loose = selects && foster && pod.made.shape.as_ref().is_ok_and(matches);
+            *pod.made.namespace == *namespace && !pod.is_over() && !pod.is_leaving() && (owned || loose)
         };
-        let existing: Vec<&str> = pods.iter().filter(mine).map(|pod| pod.metadata.name.as_str()).collect();
+        let existing: Vec<&str> = pods.iter().filter(mine).map(|pod| &*pod.name).collect();
         let count = usize::try_from(self.wanted()).unwrap_or(0).saturating_sub(existing.len());
         let from = usize::from(self.kind != "StatefulSet");
         let names = (from..).map(|i| format!("{}-{i}", self.metadata.name));

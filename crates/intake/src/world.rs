@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::meta::Meta;
 use crate::node::{CsiNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
-use crate::pod::Pod;
+use crate::pod::{KeptPod, Names, Pod};
 use crate::pool::NodePool;
 use crate::read::Document;
 use crate::scheduler_config::SchedulerConfig;
@@ -27,7 +27,8 @@ pub struct World {
     pub(crate) overlays: Vec<NodeOverlay>,
     pub(crate) nodes: Vec<KubeNode>,
     pub(crate) claims: Vec<NodeClaim>,
-    pub(crate) pods: Vec<Pod>,
+    pub(crate) pods: Vec<KeptPod>,
+    pub(crate) names: Names,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) daemons: Vec<Workload>,
     pub(crate) csi_nodes: BTreeMap<String, CsiNode>,
@@ -117,8 +118,17 @@ impl World {
 
     fn take(&mut self, kind: &str, value: Value) -> Result<(), Fault> {
         match kind {
-            "Pod" => self.pods.push(decode(value)?),
-            "Node" => self.nodes.push(decode(value)?),
+            "Pod" => {
+                let pod = decode::<Pod>(value)?.kept(&mut self.names);
+                grow(&mut self.pods);
+                self.pods.push(pod);
+            }
+            "Node" => {
+                let mut node: KubeNode = decode(value)?;
+                node.slim(&mut self.names);
+                grow(&mut self.nodes);
+                self.nodes.push(node);
+            }
             "NodeClaim" => self.claims.push(decode(value)?),
             "NodePool" => self.pools.push(decode(value)?),
             "NodeOverlay" => self.overlays.push(decode(value)?),
@@ -182,4 +192,12 @@ fn with_label_selector(mut value: Value) -> Value {
         *selector = serde_json::json!({ "matchLabels": selector.take() });
     }
     value
+}
+
+/// Makes room for one more, and when there is none left for an eighth more: doubling would leave too much unused in a large
+/// cluster.
+fn grow<T>(rows: &mut Vec<T>) {
+    if rows.len() == rows.capacity() {
+        rows.reserve_exact(rows.len() / 8 + 4);
+    }
 }

@@ -5,3 +5,4 @@
 mod catalog;
 mod launches;
 mod overlays;
+mod removals;
