@@ -43,8 +43,13 @@ pub(crate) struct Cluster {
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    let config = args.scheduler_config.as_ref().map_or_else(
+        || Ok(SchedulerConfig::default()),
+        |path| SchedulerConfig::parse(&text(path)?).with_context(|| format!("cannot use {}", path.display())),
+    )?;
     if args.files.is_empty() {
-        let (world, decoding) = cluster::read(&args.access)?;
+        let (mut world, decoding) = cluster::read(&args.access)?;
+        world.follow(config);
         let start = Instant::now();
         let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
         taken.diagnostics.sort();
@@ -62,10 +67,7 @@ pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
             }
         }
     }
-    if let Some(path) = &args.scheduler_config {
-        let config = SchedulerConfig::parse(&text(path)?);
-        world.follow(config.with_context(|| format!("cannot use {}", path.display()))?);
-    }
+    world.follow(config);
     let mut taken = world.snapshot(catalog.types(), &catalog.well_known);
     taken.diagnostics.extend(unreadable);
     taken.diagnostics.sort();
