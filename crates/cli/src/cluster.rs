@@ -43,7 +43,7 @@ const fn kind(name: &'static str, path: &'static str, unread: &'static str) -> K
 
 const NOT_MADE: &str = "pods that they have not made yet are not counted";
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 19] = [
     Kind { name: "Pod", path: "/api/v1/pods", unread: None },
     Kind { name: "Node", path: "/api/v1/nodes", unread: None },
     kind("NodePool", "/apis/karpenter.sh/v1/nodepools", "no node can be bought"),
@@ -51,6 +51,8 @@ const KINDS: [Kind; 17] = [
     kind("NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", "prices and capacity are the catalog's"),
     kind("Deployment", "/apis/apps/v1/deployments", NOT_MADE),
     kind("ReplicaSet", "/apis/apps/v1/replicasets", NOT_MADE),
+    kind("ReplicationController", "/api/v1/replicationcontrollers", NOT_MADE),
+    kind("Service", "/api/v1/services", "default spread constraints do not count by service"),
     kind("StatefulSet", "/apis/apps/v1/statefulsets", NOT_MADE),
     kind("Job", "/apis/batch/v1/jobs", NOT_MADE),
     kind("DaemonSet", "/apis/apps/v1/daemonsets", "new nodes are taken to run no daemons"),

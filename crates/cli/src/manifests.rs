@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use headstart_cloud::catalog::{Catalog, Source};
-use headstart_intake::{Diagnostic, Taken, World, read};
+use headstart_intake::{Diagnostic, SchedulerConfig, Taken, World, read};
 
 use crate::cluster::{self, Access};
 
@@ -25,6 +25,9 @@ pub(crate) struct From {
     /// What can be bought: kwok, aws, azure, or a file in the format of Karpenter's KWOK provider
     #[arg(long, value_name = "CATALOG", default_value = "kwok")]
     catalog: Source,
+    /// How kube-scheduler is configured, in the format of Karpenter's option; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
 }
 
 /// A cluster as the files, or its API server, describe it.
@@ -40,11 +43,17 @@ pub(crate) struct Cluster {
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
     let catalog =
         Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    let config = args.scheduler_config.as_ref().map_or_else(
+        || Ok(SchedulerConfig::default()),
+        |path| SchedulerConfig::parse(&text(path)?).with_context(|| format!("cannot use {}", path.display())),
+    )?;
     if args.files.is_empty() {
-        let (world, reading) = cluster::read(&args.access)?;
+        let (mut world, reading) = cluster::read(&args.access)?;
+        world.follow(config);
         return Ok(Cluster::new(&world, Vec::new(), &catalog, reading));
     }
     let mut world = World::new();
+    world.follow(config);
     let start = Instant::now();
     let (texts, mut unreadable) = texts(&args.files)?;
     unreadable.extend(add(&mut world, texts));

@@ -19,8 +19,10 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+pub mod default_spread;
 pub mod explain;
 pub mod labels;
+pub mod overlay;
 pub mod plan;
 pub mod price;
 pub mod quantity;

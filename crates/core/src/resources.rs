@@ -93,6 +93,13 @@ impl Resources {
         }
     }
 
+    /// For each resource the lesser amount of both lists.
+    #[must_use]
+    pub fn at_most(&self, other: &Self) -> Self {
+        let names = self.0.keys().chain(other.0.keys());
+        Self(names.map(|name| (name.clone(), self.get(name).min(other.get(name)))).collect())
+    }
+
     /// Replaces the amounts that `other` lists.
     pub fn merge(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
@@ -147,6 +154,10 @@ mod tests {
         assert_eq!(sum.to_string(), "cpu -500m, memory 1Gi, pods 1");
         sum.max(&list("cpu=3 memory=1Mi gpu=1"));
         assert_eq!(sum.to_string(), "cpu 3, gpu 1, memory 1Gi, pods 1");
+        assert_eq!(
+            sum.at_most(&list("cpu=4 pods=2 x=-1")).to_string(),
+            "cpu 3, gpu 0, memory 0, pods 1, x -1"
+        );
         sum.merge(&list("memory=2Gi"));
         assert_eq!(sum.get(MEMORY), "2Gi".parse().unwrap());
     }

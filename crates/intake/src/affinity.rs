@@ -101,17 +101,22 @@ pub(crate) struct LabelSelector {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SpreadConstraint {
     max_skew: i64,
-    topology_key: String,
-    when_unsatisfiable: String,
-    label_selector: Option<LabelSelector>,
+    pub(crate) topology_key: String,
+    pub(crate) when_unsatisfiable: String,
+    pub(crate) label_selector: Option<LabelSelector>,
     min_domains: Option<u32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
     #[serde(deserialize_with = "nullable")]
-    match_label_keys: Vec<String>,
+    pub(crate) match_label_keys: Vec<String>,
 }
 
 impl LabelSelector {
+    /// The labels that must be equal.
+    pub(crate) fn equal(&self) -> Labels {
+        self.match_labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+    }
+
     pub(crate) fn selector(&self) -> Result<Selector, Fault> {
         let mut all = Selector::everything();
         for (key, value) in &self.match_labels {
@@ -157,6 +162,11 @@ fn matching(
 }
 
 impl SpreadConstraint {
+    /// Whether both are about the same label in the same way.
+    pub(crate) fn repeats(&self, other: &Self) -> bool {
+        (&self.topology_key, &self.when_unsatisfiable) == (&other.topology_key, &other.when_unsatisfiable)
+    }
+
     pub(crate) fn spread(&self, own: &Labels) -> Result<Spread, Fault> {
         let required = match self.when_unsatisfiable.as_str() {
             "DoNotSchedule" | "" => true,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
 
 /// A field that cannot be used, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fault {
     pub(crate) field: String,
     pub(crate) message: String,
@@ -109,6 +109,12 @@ pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
     input: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(input).map(Option::unwrap_or_default)
+}
+
+/// Whether a list has anything in it.
+pub(crate) fn some<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
+    let list: Option<Vec<serde::de::IgnoredAny>> = Option::deserialize(input)?;
+    Ok(list.is_some_and(|list| !list.is_empty()))
 }
 
 /// A requirement as manifests write it.

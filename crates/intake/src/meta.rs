@@ -29,9 +29,11 @@ pub(crate) struct Meta {
 }
 
 /// Who made an object.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Owner {
+    pub(crate) api_version: String,
+    pub(crate) controller: Option<bool>,
     pub(crate) kind: String,
     pub(crate) name: String,
 }
@@ -46,12 +48,13 @@ impl Meta {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
-    pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
-        self.owner_references.iter().any(|owner| owner.kind == kind && owner.name == name)
+    /// Namespace and name.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        (self.namespace(), &self.name)
     }
 
-    pub(crate) fn has_owner(&self, kind: &str) -> bool {
-        self.owner_references.iter().any(|owner| owner.kind == kind)
+    pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.kind == kind && owner.name == name)
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

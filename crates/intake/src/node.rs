@@ -1,17 +1,17 @@
 //! Nodes, and claims for nodes that are on their way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headstart_core::catalog::InstanceType;
 use headstart_core::labels::{INITIALIZED, INSTANCE_TYPE, REGISTERED};
 use headstart_core::resources::Resources;
-use headstart_core::snapshot::{Node, Taint};
+use headstart_core::snapshot::{Labels, Launching, Node, Taint};
 use serde::Deserialize;
 
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::pod::TaintSpec;
+use crate::pod::{Names, TaintSpec};
 use crate::pool::{TemplateSpec, taints};
 
 /// A node.
@@ -41,6 +41,16 @@ struct NodeStatus {
     capacity: Resources,
     #[serde(deserialize_with = "nullable")]
     allocatable: Resources,
+}
+
+impl KubeNode {
+    /// Drops what decides nothing.
+    pub(crate) fn slim(&mut self, names: &mut Names) {
+        self.metadata.labels = names.labels(&self.metadata.labels);
+        self.metadata.annotations.clear();
+        self.metadata.owner_references = Vec::new();
+        self.metadata.uid = String::new();
+    }
 }
 
 /// A claim for a node.
@@ -107,12 +117,12 @@ pub(crate) fn machines<'a>(nodes: &'a [KubeNode], claims: &'a [NodeClaim]) -> Ve
         .filter(|claim| !claim.status.provider_id.is_empty())
         .map(|claim| (claim.status.provider_id.as_str(), claim))
         .collect();
-    let ids: Vec<&str> = nodes.iter().map(|node| node.spec.provider_id.as_str()).collect();
+    let ids: BTreeSet<&str> = nodes.iter().map(|node| node.spec.provider_id.as_str()).collect();
     let with_node = nodes
         .iter()
         .map(|node| Machine { node: Some(node), claim: by_id.get(node.spec.provider_id.as_str()).copied() });
     let alone = claims.iter().filter(|claim| {
-        !ids.contains(&claim.status.provider_id.as_str()) || claim.status.provider_id.is_empty()
+        !ids.contains(claim.status.provider_id.as_str()) || claim.status.provider_id.is_empty()
     });
     with_node.chain(alone.map(|claim| Machine { node: None, claim: Some(claim) })).collect()
 }
@@ -185,28 +195,22 @@ impl<'a> Machine<'a> {
     /// The node for the solver, without its pods.
     pub(crate) fn node(
         &self,
-        catalog: &[Arc<InstanceType>],
+        types: &Arc<[Arc<InstanceType>]>,
         drivers: Option<&CsiNode>,
     ) -> Result<Node, Fault> {
         let meta = self.meta().cloned().unwrap_or_default();
         let mut labels = meta.labels.clone();
-        let mut allocatable = self.resources(|node| &node.allocatable, |claim| &claim.allocatable);
+        let mut launching = None;
         if let Some(claim) = self.claim.filter(|_| self.node.is_none()) {
-            let asked = claim.spec.requirements().map_err(|fault| fault.within("spec"))?;
-            for requirement in asked.iter() {
+            let requirements = claim.spec.requirements().map_err(|fault| fault.within("spec"))?;
+            for requirement in requirements.iter() {
                 if let Some(value) = requirement.single() {
                     labels.entry(requirement.key().into()).or_insert_with(|| value.into());
                 }
             }
-            if allocatable.is_empty() {
-                // Not launched yet: it will have at least what each type it may become has.
-                let types = catalog.iter().filter(|known| asked.allow(INSTANCE_TYPE, &known.name));
-                allocatable = least(types.map(|known| known.allocatable())).unwrap_or_default();
-            }
+            launching = Some(Box::new(Launching { requirements, types: types.clone() }));
         }
-        let named =
-            labels.get(INSTANCE_TYPE).and_then(|name| catalog.iter().find(|known| known.name == *name));
-        let mut volume_limits = named.map(|known| known.volume_limits.clone()).unwrap_or_default();
+        let mut volume_limits = volume_limits(types, &labels, launching.as_deref());
         for driver in drivers.iter().flat_map(|drivers| &drivers.spec.drivers) {
             match driver.allocatable.count {
                 Some(count) => drop(volume_limits.insert(driver.name.as_str().into(), count)),
@@ -217,7 +221,8 @@ impl<'a> Machine<'a> {
             name: meta.name.as_str().into(),
             labels,
             taints: self.taints()?,
-            allocatable,
+            allocatable: self.resources(|node| &node.allocatable, |claim| &claim.allocatable),
+            launching,
             initialized: self.is_initialized(),
             volume_limits,
             ..Node::default()
@@ -225,7 +230,20 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// For each resource the least that any list has.
-fn least(lists: impl Iterator<Item = Resources>) -> Option<Resources> {
-    lists.reduce(|a, b| a.iter().map(|(name, amount)| (name, amount.min(b.get(name)))).collect())
+/// The least that any type which the node may be of can attach, for each driver.
+fn volume_limits(
+    types: &[Arc<InstanceType>],
+    labels: &Labels,
+    launching: Option<&Launching>,
+) -> BTreeMap<Arc<str>, u32> {
+    let may_be = |known: &&Arc<InstanceType>| match (labels.get(INSTANCE_TYPE), launching) {
+        (Some(name), _) => known.name == *name,
+        (None, Some(launching)) => launching.requirements.allow(INSTANCE_TYPE, &known.name),
+        (None, None) => false,
+    };
+    let mut limits: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for (driver, limit) in types.iter().filter(may_be).flat_map(|known| &known.volume_limits) {
+        limits.entry(driver.clone()).and_modify(|least| *least = (*least).min(*limit)).or_insert(*limit);
+    }
+    limits
 }

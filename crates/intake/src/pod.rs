@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Effect, HostPort, Labels, Shape, Taint, Toleration, TolerationOperator};
+use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
 use crate::affinity::{Affinity, SpreadConstraint};
-use crate::decode::{Fault, nullable};
-use crate::meta::Meta;
+use crate::decode::{Fault, nullable, some};
+use crate::meta::{Meta, Owner};
 use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, total};
 
 /// A pod.
@@ -38,7 +40,7 @@ pub(crate) struct PodTemplate {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {
     #[serde(deserialize_with = "nullable")]
-    pub(crate) node_name: String,
+    node_name: String,
     #[serde(deserialize_with = "nullable")]
     node_selector: BTreeMap<String, String>,
     #[serde(deserialize_with = "nullable")]
@@ -54,15 +56,15 @@ pub(crate) struct PodSpec {
     resources: Option<Wanted>,
     #[serde(deserialize_with = "nullable")]
     overhead: Resources,
-    pub(crate) runtime_class_name: Option<String>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) priority_class_name: Option<String>,
+    runtime_class_name: Option<String>,
+    priority: Option<i32>,
+    priority_class_name: Option<String>,
     #[serde(deserialize_with = "nullable")]
-    pub(crate) volumes: Vec<PodVolume>,
-    #[serde(deserialize_with = "nullable")]
-    pub(crate) scheduling_gates: Vec<serde::de::IgnoredAny>,
-    #[serde(deserialize_with = "nullable")]
-    pub(crate) resource_claims: Vec<serde::de::IgnoredAny>,
+    volumes: Vec<PodVolume>,
+    #[serde(rename = "schedulingGates", deserialize_with = "some")]
+    gated: bool,
+    #[serde(rename = "resourceClaims", deserialize_with = "some")]
+    wants_devices: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,6 +89,126 @@ pub(crate) struct Condition {
     pub(crate) status: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) reason: String,
+}
+
+/// A pod as it is kept: what pods of one template share is kept once.
+#[derive(Debug)]
+pub(crate) struct KeptPod {
+    pub(crate) name: Arc<str>,
+    pub(crate) uid: Arc<str>,
+    /// In seconds.
+    pub(crate) created: i64,
+    pub(crate) made: Arc<Made>,
+    /// What most waiting pods do not have.
+    more: Option<Box<More>>,
+}
+
+#[derive(Debug)]
+struct More {
+    /// The node it is on.
+    node: Option<Arc<str>>,
+    /// Its volumes that are claims.
+    claims: Vec<PodVolume>,
+    is_over: bool,
+    is_leaving: bool,
+    is_preempting: bool,
+}
+
+/// What pods made from one template have in common.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Made {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) owners: Vec<Owner>,
+    /// What they need, without what classes and volumes add.
+    pub(crate) shape: Result<Arc<Shape>, Fault>,
+    /// The class that adds overhead, unless the pod says itself how much.
+    pub(crate) runtime_class: Option<String>,
+    /// The class that gives priority, empty for the default one, unless the pod says itself how much.
+    pub(crate) priority_class: Option<String>,
+    pub(crate) gated: bool,
+    pub(crate) wants_devices: bool,
+}
+
+/// Things of which there are few, each kept once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    names: FxHashSet<Arc<str>>,
+    made: FxHashSet<Arc<Made>>,
+}
+
+impl Names {
+    pub(crate) fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.names.insert(name.clone());
+        name
+    }
+
+    fn made(&mut self, made: Made) -> Arc<Made> {
+        if let Some(known) = self.made.get(&made) {
+            return known.clone();
+        }
+        let made = Arc::new(made);
+        self.made.insert(made.clone());
+        made
+    }
+
+    /// Labels that share their texts with others.
+    pub(crate) fn labels(&mut self, labels: &Labels) -> Labels {
+        labels.iter().map(|(key, value)| (self.name(key), self.name(value))).collect()
+    }
+}
+
+impl KeptPod {
+    /// Whether the pod belongs to its node and goes with it.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.has_owner("DaemonSet") || self.has_owner("Node")
+    }
+
+    pub(crate) fn has_owner(&self, kind: &str) -> bool {
+        self.made.owners.iter().any(|owner| owner.kind == kind)
+    }
+
+    /// The node it is on.
+    pub(crate) fn node(&self) -> Option<&Arc<str>> {
+        self.more.as_ref()?.node.as_ref()
+    }
+
+    /// Its volumes that are claims.
+    pub(crate) fn claims(&self) -> &[PodVolume] {
+        self.more.as_ref().map(|more| more.claims.as_slice()).unwrap_or_default()
+    }
+
+    /// Whether the pod has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.is_over)
+    }
+
+    /// Whether room is being made for the pod on some node.
+    pub(crate) fn is_preempting(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.is_preempting)
+    }
+
+    /// Whether the pod is being deleted.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.is_leaving)
+    }
+
+    pub(crate) fn key(&self) -> String {
+        format!("{}/{}", self.made.namespace, self.name)
+    }
+
+    pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
+        self.made.owners.iter().any(|owner| owner.kind == kind && owner.name == name)
+    }
+}
+
+impl PodVolume {
+    fn is_claim(&self) -> bool {
+        self.persistent_volume_claim.is_some() || self.ephemeral.is_some()
+    }
 }
 
 /// A volume that may be a claim.
@@ -173,17 +295,7 @@ impl Pod {
         ["Succeeded", "Failed"].contains(&self.status.phase.as_str())
     }
 
-    /// Whether the pod belongs to its node and goes with it.
-    pub(crate) fn is_of_node(&self) -> bool {
-        self.metadata.has_owner("DaemonSet") || self.metadata.has_owner("Node")
-    }
-
-    /// Whether room is being made for the pod on some node.
-    pub(crate) fn is_preempting(&self) -> bool {
-        !self.status.nominated_node_name.is_empty()
-    }
-
-    pub(crate) fn resize_infeasible(&self) -> bool {
+    fn resize_infeasible(&self) -> bool {
         self.status.conditions.iter().any(|condition| {
             condition.kind == "PodResizePending"
                 && condition.status == "True"
@@ -191,26 +303,63 @@ impl Pod {
         })
     }
 
-    pub(crate) fn shape(&self, overhead: Option<&Resources>) -> Result<Shape, Fault> {
+    /// The pod as it is kept.
+    pub(crate) fn kept(self, names: &mut Names) -> KeptPod {
         let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
-        self.spec.shape(self.metadata.labels(), statuses, overhead).map_err(|fault| fault.within("spec"))
+        let shape = self.spec.shape(self.metadata.labels(), statuses).map_err(|fault| fault.within("spec"));
+        let (is_over, is_leaving) = (self.is_over(), self.metadata.is_leaving());
+        let is_preempting = !self.status.nominated_node_name.is_empty();
+        let made =
+            self.spec.made(names.name(self.metadata.namespace()), self.metadata.owner_references, shape);
+        let PodSpec { node_name, volumes, .. } = self.spec;
+        let claims: Vec<_> = volumes.into_iter().filter(PodVolume::is_claim).collect();
+        let node = (!node_name.is_empty()).then(|| names.name(&node_name));
+        let waits = node.is_none() && claims.is_empty() && !is_over && !is_leaving && !is_preempting;
+        KeptPod {
+            name: self.metadata.name.into(),
+            uid: self.metadata.uid.into(),
+            created: self.metadata.creation_timestamp.map_or(0, jiff::Timestamp::as_second),
+            made: names.made(made),
+            more: (!waits).then(|| Box::new(More { node, claims, is_over, is_leaving, is_preempting })),
+        }
     }
 }
 
 impl PodTemplate {
-    pub(crate) fn shape(&self, overhead: Option<&Resources>) -> Result<Shape, Fault> {
-        let shape = self.spec.shape(self.metadata.labels(), (&[], false), overhead);
-        shape.map_err(|fault| fault.within("spec.template.spec"))
+    /// What its pods have in common.
+    pub(crate) fn made(&self, namespace: &str) -> Made {
+        let shape = self.spec.shape(self.metadata.labels(), (&[], false));
+        let shape = shape.map_err(|fault| fault.within("spec.template.spec"));
+        self.spec.made(namespace.into(), Vec::new(), shape)
+    }
+
+    /// Volumes that may be claims.
+    pub(crate) fn volumes(&self) -> &[PodVolume] {
+        &self.spec.volumes
     }
 }
 
 impl PodSpec {
-    /// What the pod needs, volumes apart.
+    fn made(&self, namespace: Arc<str>, owners: Vec<Owner>, shape: Result<Shape, Fault>) -> Made {
+        Made {
+            namespace,
+            owners,
+            shape: shape.map(Arc::new),
+            runtime_class: self.runtime_class_name.clone().filter(|_| self.overhead.is_empty()),
+            priority_class: self
+                .priority
+                .is_none()
+                .then(|| self.priority_class_name.clone().unwrap_or_default()),
+            gated: self.gated,
+            wants_devices: self.wants_devices,
+        }
+    }
+
+    /// What the pod needs, volumes and what classes add apart.
     fn shape(
         &self,
         labels: &Labels,
         (statuses, resize_infeasible): (&[ContainerStatus], bool),
-        overhead: Option<&Resources>,
     ) -> Result<Shape, Fault> {
         self.check_requests()?;
         let (required, preferred) = self.affinity.nodes().map_err(|fault| fault.within("affinity"))?;
@@ -222,15 +371,13 @@ impl PodSpec {
                 .spread(labels)
                 .map_err(|fault| fault.within(&format!("topologySpreadConstraints[{i}]")))
         });
-        let overhead =
-            if self.overhead.is_empty() { overhead.unwrap_or(&self.overhead) } else { &self.overhead };
         Ok(Shape {
             requests: total(&Parts {
                 containers: &self.containers,
                 init_containers: &self.init_containers,
                 statuses,
                 pod_level: self.resources.as_ref(),
-                overhead,
+                overhead: &self.overhead,
                 resize_infeasible,
             }),
             labels: labels.clone(),

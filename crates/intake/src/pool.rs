@@ -96,6 +96,11 @@ pub(crate) fn taints(specs: &[TaintSpec], field: &str) -> Result<Vec<Taint>, Fau
 }
 
 impl NodePool {
+    /// The labels that every node gets from the template.
+    pub(crate) fn template_labels(&self) -> &Labels {
+        &self.spec.template.metadata.labels
+    }
+
     /// The pool for the solver, or `None` when no node may come from it.
     ///
     /// A pool whose readiness nobody has judged, as in a file, counts as ready.

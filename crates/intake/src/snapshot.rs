@@ -1,10 +1,11 @@
 //! The solver's model of all objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headstart_core::catalog::InstanceType;
 use headstart_core::labels::{HOSTNAME, NODE_POOL, WellKnown};
+use headstart_core::overlay::{self, Applied, Conflict, Offered};
 use headstart_core::quantity::Quantity;
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::NODES;
@@ -14,7 +15,8 @@ use rustc_hash::FxHashSet;
 use crate::decode::Fault;
 use crate::diagnostic::Diagnostic;
 use crate::node::machines;
-use crate::pod::{Pod as KubePod, PodSpec};
+use crate::pod::{KeptPod, Made, PodVolume};
+use crate::spread::{Defaults, controller};
 use crate::storage::Claim;
 use crate::world::World;
 
@@ -25,6 +27,8 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// Pods that cannot run anywhere as things are.
     pub rejected: Vec<Rejected>,
+    /// Overlays that contradict others and are not applied.
+    pub conflicts: Vec<Conflict>,
     /// Everything that was wrong.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -43,9 +47,27 @@ struct Builder<'a> {
     world: &'a World,
     snapshot: Snapshot,
     rejected: Vec<Rejected>,
+    conflicts: Vec<Conflict>,
     diagnostics: Vec<Diagnostic>,
     shapes: FxHashSet<Arc<Shape>>,
+    defaults: Defaults<'a>,
 }
+
+/// Who wants a node.
+struct Wanting<'a> {
+    name: Arc<str>,
+    namespace: Arc<str>,
+    uid: Arc<str>,
+    created: i64,
+    made: &'a Made,
+    claims: &'a [PodVolume],
+    /// Claims that are made with the pod.
+    templates: &'a [Claim],
+    controller: Option<(&'a str, &'a str)>,
+}
+
+/// What each pool can buy.
+type TypesByPool<'a> = BTreeMap<&'a str, Arc<[Arc<InstanceType>]>>;
 
 impl World {
     /// The snapshot of all objects, with what can be bought from a catalogue.
@@ -58,38 +80,72 @@ impl World {
                 ..Snapshot::default()
             },
             rejected: Vec::new(),
+            conflicts: Vec::new(),
             diagnostics: self.diagnostics.clone(),
             shapes: FxHashSet::default(),
+            defaults: Defaults::new(self),
         };
-        builder.pools(catalog);
-        let leaving = builder.nodes(catalog);
+        let types: Arc<[Arc<InstanceType>]> = catalog.into();
+        let by_pool = builder.pools(&types);
+        let leaving = builder.nodes(&by_pool, &types);
         builder.pods(&leaving);
         builder.workloads();
         builder.daemons();
-        let Builder { snapshot, rejected, diagnostics, .. } = builder;
-        Taken { snapshot, rejected, diagnostics }
+        let Builder { snapshot, rejected, conflicts, diagnostics, .. } = builder;
+        Taken { snapshot, rejected, conflicts, diagnostics }
     }
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     fn fault(&mut self, object: String, fault: Fault) {
         self.diagnostics.push(Diagnostic { object, field: fault.field, message: fault.message });
     }
 
-    fn pools(&mut self, catalog: &[Arc<InstanceType>]) {
-        let types: Arc<[Arc<InstanceType>]> = catalog.into();
-        for pool in &self.world.pools {
+    /// Adds the pools that nodes may come from and returns what each one can buy, the others included.
+    fn pools(&mut self, types: &Arc<[Arc<InstanceType>]>) -> TypesByPool<'a> {
+        let Applied { pools: overlaid, conflicts } = self.overlays(types);
+        let mut by_pool = TypesByPool::new();
+        for (pool, overlaid) in self.world.pools.iter().zip(overlaid) {
             match pool.pool() {
-                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: types.clone(), ..pool }),
+                Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: overlaid.types.clone(), ..pool }),
                 Ok(None) => {}
                 Err(fault) => self.fault(format!("NodePool {}", pool.metadata.name), fault),
             }
+            by_pool.insert(&pool.metadata.name, overlaid.types);
         }
+        self.conflicts = conflicts;
+        by_pool
+    }
+
+    /// What every pool can buy; overlays look at pools that nothing is bought from now as well.
+    fn overlays(&mut self, types: &Arc<[Arc<InstanceType>]>) -> Applied {
+        let mut overlays = Vec::new();
+        for overlay in &self.world.overlays {
+            match overlay.overlay(&self.snapshot.well_known) {
+                Ok(overlay) => overlays.push(overlay),
+                Err(fault) => self.fault(format!("NodeOverlay {}", overlay.metadata.name), fault),
+            }
+        }
+        let pools = self.world.pools.iter().map(|pool| Offered {
+            pool: &pool.metadata.name,
+            labels: pool.template_labels(),
+            types: types.clone(),
+        });
+        let applied = overlay::apply(&pools.collect::<Vec<_>>(), &overlays, &self.snapshot.well_known);
+        for conflict in &applied.conflicts {
+            let Conflict { overlay, with, pool, instance_type, over } = conflict;
+            let message = format!(
+                "not applied: NodeOverlay {with} has the same weight and also sets {over} of {instance_type} for \
+                 NodePool {pool}"
+            );
+            self.fault(format!("NodeOverlay {overlay}"), Fault::new("spec.weight", message));
+        }
+        applied
     }
 
     /// Adds the nodes that stay and returns the names of those that go.
-    fn nodes(&mut self, catalog: &[Arc<InstanceType>]) -> Vec<String> {
-        let mut leaving = Vec::new();
+    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<[Arc<InstanceType>]>) -> BTreeSet<String> {
+        let mut leaving = BTreeSet::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
             let Some(meta) = machine.meta() else { continue };
             if machine.is_leaving() {
@@ -97,7 +153,8 @@ impl Builder<'_> {
                 continue;
             }
             let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&node.metadata.name));
-            match machine.node(catalog, csi) {
+            let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
+            match machine.node(pool.unwrap_or(catalog), csi) {
                 Ok(node) => {
                     let mut used = machine.capacity();
                     used.set(NODES, Quantity::from_units(1));
@@ -115,43 +172,39 @@ impl Builder<'_> {
         leaving
     }
 
-    fn pods(&mut self, leaving: &[String]) {
+    fn pods(&mut self, leaving: &BTreeSet<String>) {
+        let nodes = self.snapshot.nodes.iter().zip(0..);
+        let at: BTreeMap<Arc<str>, u32> = nodes.map(|(node, at)| (node.name.clone(), at)).collect();
         let mut by_node: BTreeMap<&str, u32> = BTreeMap::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
-            let at = machine.meta().and_then(|meta| {
-                self.snapshot.nodes.iter().position(|node| *node.name == *meta.name).map(|at| at as u32)
-            });
+            let at = machine.meta().and_then(|meta| at.get(meta.name.as_str()));
             if let (Some(node), Some(at)) = (machine.node, at) {
-                by_node.insert(&node.metadata.name, at);
+                by_node.insert(&node.metadata.name, *at);
             }
         }
+        let waiting = self.world.pods.iter().filter(|pod| pod.node().is_none()).count();
+        self.snapshot.pods.reserve_exact(waiting);
         for pod in &self.world.pods {
-            let moving = leaving.contains(&pod.spec.node_name) && !pod.is_of_node();
-            if pod.is_over() || (pod.metadata.is_leaving() && (moving || pod.spec.node_name.is_empty())) {
+            let moving = pod.node().is_some_and(|node| leaving.contains(&**node)) && !pod.is_of_node();
+            if pod.is_over() || (pod.is_leaving() && (moving || pod.node().is_none())) {
                 continue;
             }
-            let object = format!("Pod {}", pod.metadata.key());
-            if !pod.spec.node_name.is_empty() && !moving {
-                if let Some(&node) = by_node.get(pod.spec.node_name.as_str())
-                    && let Err(fault) = self.bound(pod, node)
-                {
-                    self.fault(object, fault);
-                }
-            } else if !pod.is_of_node()
-                && (moving || !pod.is_preempting())
-                && pod.spec.scheduling_gates.is_empty()
-                && let Err(fault) = self.pending(pod)
-            {
-                self.fault(object, fault);
+            let done = match pod.node() {
+                Some(node) if !moving => by_node.get(&**node).map_or(Ok(()), |node| self.bound(pod, *node)),
+                _ if pod.is_of_node() || pod.made.gated => Ok(()),
+                None if pod.is_preempting() => Ok(()),
+                _ => self.pending(pod),
+            };
+            if let Err(fault) = done {
+                self.fault(format!("Pod {}", pod.key()), fault);
             }
         }
     }
 
-    fn bound(&mut self, pod: &KubePod, node: u32) -> Result<(), Fault> {
-        let shape = self.shape(pod.shape(self.overhead(&pod.spec))?, &pod.spec);
-        let volumes =
-            self.volumes(&pod.metadata.name, pod.metadata.namespace(), &pod.spec, &[]).unwrap_or_default();
-        let of_node = pod.metadata.has_owner("DaemonSet");
+    fn bound(&mut self, pod: &KeptPod, node: u32) -> Result<(), Fault> {
+        let shape = self.shape(&pod.made)?;
+        let volumes = self.volumes(&pod.name, &pod.made.namespace, pod.claims(), &[]).unwrap_or_default();
+        let of_node = pod.has_owner("DaemonSet");
         let on = &mut self.snapshot.nodes[node as usize];
         on.requested.add(&shape.requests);
         if of_node {
@@ -159,59 +212,54 @@ impl Builder<'_> {
         }
         on.host_ports.extend(shape.host_ports.iter().cloned());
         on.volumes.extend(volumes.1);
-        if !pod.metadata.is_leaving() {
-            self.snapshot.bound.push(BoundPod { namespace: pod.metadata.namespace().into(), shape, node });
+        if !pod.is_leaving() {
+            self.snapshot.bound.push(BoundPod { namespace: pod.made.namespace.clone(), shape, node });
         }
         Ok(())
     }
 
-    fn pending(&mut self, pod: &KubePod) -> Result<(), Fault> {
-        let shape = pod.shape(self.overhead(&pod.spec))?;
-        let meta = &pod.metadata;
-        let created = meta.creation_timestamp.map_or(0, jiff::Timestamp::as_second);
-        let uid = if meta.uid.is_empty() {
-            format!("Pod/{}/{}", meta.namespace, meta.name)
+    fn pending(&mut self, pod: &KeptPod) -> Result<(), Fault> {
+        let uid = if pod.uid.is_empty() {
+            format!("Pod/{}/{}", pod.made.namespace, pod.name).into()
         } else {
-            meta.uid.clone()
+            pod.uid.clone()
         };
-        self.demand(&meta.name, meta.namespace(), &uid, created, shape, &pod.spec, &[]);
-        Ok(())
+        self.demand(Wanting {
+            name: pod.name.clone(),
+            namespace: pod.made.namespace.clone(),
+            uid,
+            created: pod.created,
+            made: &pod.made,
+            claims: pod.claims(),
+            templates: &[],
+            controller: controller(&pod.made.owners),
+        })
     }
 
     /// Adds a pod that wants a node, unless it cannot have one.
-    #[allow(clippy::too_many_arguments)]
-    fn demand(
-        &mut self,
-        name: &str,
-        namespace: &str,
-        uid: &str,
-        created: i64,
-        mut shape: Shape,
-        spec: &PodSpec,
-        templates: &[Claim],
-    ) {
-        let rejected = if spec.resource_claims.is_empty() {
-            match self.volumes(name, namespace, spec, templates) {
-                Ok((topology, volumes)) => {
-                    shape.volume_topology = topology;
-                    let shape = self.shape(shape, spec);
-                    self.snapshot.pods.push(Pod {
-                        namespace: namespace.into(),
-                        name: name.into(),
-                        uid: uid.into(),
-                        created,
-                        demand: Demand::Real,
-                        shape,
-                        volumes,
-                    });
-                    return;
-                }
-                Err(reason) => reason,
-            }
+    fn demand(&mut self, wanting: Wanting<'_>) -> Result<(), Fault> {
+        let Wanting { name, namespace, uid, created, made, claims, templates, controller } = wanting;
+        let mut shape = self.shape(made)?;
+        let volumes = if made.wants_devices {
+            Err("asks for devices through resource claims, which are not supported".to_owned())
         } else {
-            "asks for devices through resource claims, which are not supported".to_owned()
+            self.volumes(&name, &namespace, claims, templates)
         };
-        self.rejected.push(Rejected { pod: format!("{namespace}/{name}"), reason: rejected });
+        match volumes {
+            Ok((volume_topology, volumes)) => {
+                if !volume_topology.is_empty() {
+                    shape = self.interned(Shape { volume_topology, ..Shape::clone(&shape) });
+                }
+                if let Some(spread) = self.defaults.spread(&shape, &namespace, controller) {
+                    shape = self.interned(Shape { spread, ..Shape::clone(&shape) });
+                }
+                let demand = Demand::Real;
+                let volumes = volumes.into();
+                self.snapshot.pods.push(Pod { namespace, name, uid, created, demand, shape, volumes });
+            }
+            Err(reason) => self.rejected.push(Rejected { pod: format!("{namespace}/{name}"), reason }),
+        }
+        Ok(())
     }
 
     /// Where the pod's volumes are and what they attach.
@@ -219,10 +267,13 @@ impl Builder<'_> {
         &self,
         name: &str,
         namespace: &str,
-        spec: &PodSpec,
+        claims: &[PodVolume],
         templates: &[Claim],
     ) -> Result<(Vec<Requirements>, Vec<Volume>), String> {
-        let own = spec.volumes.iter().filter_map(|volume| {
+        if claims.is_empty() && templates.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let own = claims.iter().filter_map(|volume| {
             if let Some(claim) = &volume.persistent_volume_claim {
                 return Some((format!("{namespace}/{}", claim.claim_name), None));
             }
@@ -236,17 +287,30 @@ impl Builder<'_> {
         Ok((demands.topology, demands.attached))
     }
 
-    fn overhead(&self, spec: &PodSpec) -> Option<&headstart_core::resources::Resources> {
-        self.world.overheads.get(spec.runtime_class_name.as_ref()?)
+    /// What pods of a template need, with what classes add; kept once however many templates need it.
+    fn shape(&mut self, made: &Made) -> Result<Arc<Shape>, Fault> {
+        let plain = made.shape.clone()?;
+        let overhead = made.runtime_class.as_ref().and_then(|name| self.world.overheads.get(name));
+        let priority = made.priority_class.as_ref().map(|name| {
+            let default = || self.world.priorities.values().find(|class| class.global_default);
+            self.world.priorities.get(name).or_else(default).map_or(0, |class| class.value)
+        });
+        if overhead.is_none() && priority.is_none_or(|priority| priority == plain.priority) {
+            if let Some(known) = self.shapes.get(&plain) {
+                return Ok(known.clone());
+            }
+            self.shapes.insert(plain.clone());
+            return Ok(plain);
+        }
+        let mut shape = Shape::clone(&plain);
+        shape.priority = priority.unwrap_or(plain.priority);
+        if let Some(overhead) = overhead {
+            shape.requests.add(overhead);
+        }
+        Ok(self.interned(shape))
     }
 
-    /// The shape with its priority, kept once however many pods have it.
-    fn shape(&mut self, mut shape: Shape, spec: &PodSpec) -> Arc<Shape> {
-        if spec.priority.is_none() {
-            let named = spec.priority_class_name.as_ref().and_then(|name| self.world.priorities.get(name));
-            let default = || self.world.priorities.values().find(|class| class.global_default);
-            shape.priority = named.or_else(default).map_or(0, |class| class.value);
-        }
+    fn interned(&mut self, shape: Shape) -> Arc<Shape> {
         if let Some(known) = self.shapes.get(&shape) {
             return known.clone();
         }
@@ -282,45 +346,37 @@ impl Builder<'_> {
             } else {
                 Vec::new()
             };
-            let template = &workload.spec.template;
-            let made = workload.missing(&self.world.pods, &sets).and_then(|names| {
-                let shape = if names.is_empty() {
-                    Shape::default()
-                } else {
-                    template.shape(self.overhead(&template.spec))?
-                };
-                Ok((names, shape))
-            });
+            let made = workload.spec.template.made(meta.namespace());
             let created = meta.creation_timestamp.map_or(0, jiff::Timestamp::as_second);
-            match made {
-                Ok((names, shape)) => {
-                    for name in names {
-                        let uid = format!("Pod/{}/{name}", meta.namespace());
-                        let claims = &workload.spec.volume_claim_templates;
-                        self.demand(
-                            &name,
-                            meta.namespace(),
-                            &uid,
-                            created,
-                            shape.clone(),
-                            &template.spec,
-                            claims,
-                        );
-                    }
-                }
-                Err(fault) => self.fault(format!("{} {}", workload.kind, meta.key()), fault),
+            let added = workload.missing(&self.world.pods, &sets).and_then(|names| {
+                names.into_iter().try_for_each(|name| {
+                    self.demand(Wanting {
+                        uid: format!("Pod/{}/{name}", meta.namespace()).into(),
+                        name: name.into(),
+                        namespace: made.namespace.clone(),
+                        created,
+                        made: &made,
+                        claims: workload.spec.template.volumes(),
+                        templates: &workload.spec.volume_claim_templates,
+                        controller: Some((&workload.kind, &meta.name)),
+                    })
+                })
+            });
+            if let Err(fault) = added {
+                self.fault(format!("{} {}", workload.kind, meta.key()), fault);
             }
         }
     }
 
     fn daemons(&mut self) {
         for daemon in &self.world.daemons {
-            let template = &daemon.spec.template;
-            match template.shape(self.overhead(&template.spec)) {
-                Ok(mut shape) => {
+            let made = daemon.spec.template.made(daemon.metadata.namespace());
+            match self.shape(&made) {
+                Ok(shape) => {
                     // Other pods and host names do not keep a daemon from its node.
+                    let mut shape = Shape::clone(&shape);
                     shape.required.iter_mut().for_each(|term| term.remove(HOSTNAME));
-                    let shape = self.shape(shape, &template.spec);
+                    let shape = self.interned(shape);
                     self.snapshot.daemons.push(Daemon { name: daemon.metadata.key().into(), shape });
                 }
                 Err(fault) => self.fault(format!("DaemonSet {}", daemon.metadata.key()), fault),

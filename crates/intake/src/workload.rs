@@ -1,20 +1,21 @@
 //! Controllers, as the pods they will still make.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use headstart_core::snapshot::Selector;
+use headstart_core::snapshot::{Selector, Shape};
 use serde::Deserialize;
 
 use crate::affinity::LabelSelector;
 use crate::decode::{Fault, nullable};
 use crate::meta::Meta;
-use crate::pod::{Condition, Pod, PodTemplate};
+use crate::pod::{Condition, KeptPod, PodTemplate};
 use crate::storage::Claim;
 
 /// Most pods that one workload may lack; more are taken for a slip of the pen.
 const MOST: usize = 1_000_000;
 
-/// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet.
+/// A Deployment, ReplicaSet, replication controller, StatefulSet, Job or DaemonSet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Workload {
@@ -30,7 +31,7 @@ pub(crate) struct Workload {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkloadSpec {
     replicas: Option<i64>,
-    selector: Option<LabelSelector>,
+    pub(crate) selector: Option<LabelSelector>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) template: PodTemplate,
     parallelism: Option<i64>,
@@ -73,7 +74,7 @@ impl Workload {
     }
 
     /// Names of the pods that are missing; pods that exist count by owner or, for want of one, by selector.
-    pub(crate) fn missing(&self, pods: &[Pod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
+    pub(crate) fn missing(&self, pods: &[KeptPod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
         let selector = match &self.spec.selector {
             Some(selector) => selector.selector().map_err(|fault| fault.within("spec.selector"))?,
             None => own_labels(&self.spec.template)?,
@@ -83,20 +84,15 @@ impl Workload {
         let selects = selector.keys().next().is_some();
         // Pods of a Deployment name its ReplicaSets, which need not be known.
         let owns_sets = self.kind == "Deployment" && selects;
-        let mine = |pod: &&Pod| {
-            let owned = pod.metadata.is_owned_by(&self.kind, &self.metadata.name)
-                || replica_sets.iter().any(|name| pod.metadata.is_owned_by("ReplicaSet", name));
-            let loose = selects
-                && (pod.metadata.owner_references.is_empty()
-                    || (owns_sets && pod.metadata.has_owner("ReplicaSet")))
-                && selector.matches(pod.metadata.labels());
-            pod.metadata.namespace() == namespace
-                && !pod.is_over()
-                && !pod.metadata.is_leaving()
-                && (owned || loose)
+        let mine = |pod: &&KeptPod| {
+            let owned = pod.is_owned_by(&self.kind, &self.metadata.name)
+                || replica_sets.iter().any(|name| pod.is_owned_by("ReplicaSet", name));
+            let matches = |shape: &Arc<Shape>| selector.matches(&shape.labels);
+            let foster = pod.made.owners.is_empty() || (owns_sets && pod.has_owner("ReplicaSet"));
+            let loose = selects && foster && pod.made.shape.as_ref().is_ok_and(matches);
+            *pod.made.namespace == *namespace && !pod.is_over() && !pod.is_leaving() && (owned || loose)
         };
-        let existing: BTreeSet<&str> =
-            pods.iter().filter(mine).map(|pod| pod.metadata.name.as_str()).collect();
+        let existing: BTreeSet<&str> = pods.iter().filter(mine).map(|pod| &*pod.name).collect();
         let count = usize::try_from(self.wanted()).unwrap_or(0).saturating_sub(existing.len());
         if count > MOST {
             let field = if self.kind == "Job" { "spec.parallelism" } else { "spec.replicas" };

@@ -13,9 +13,12 @@ use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
 use crate::meta::Meta;
 use crate::node::{CsiNode, KubeNode, NodeClaim};
-use crate::pod::Pod;
+use crate::overlay::NodeOverlay;
+use crate::pod::{KeptPod, Names, Pod};
 use crate::pool::NodePool;
 use crate::read::Document;
+use crate::scheduler_config::SchedulerConfig;
+use crate::spread::{Service, Services};
 use crate::storage::{Claim, PersistentVolume, Storage, StorageClass};
 use crate::workload::Workload;
 
@@ -23,20 +26,26 @@ use crate::workload::Workload;
 #[derive(Debug, Default)]
 pub struct World {
     pub(crate) pools: Vec<NodePool>,
+    pub(crate) overlays: Vec<NodeOverlay>,
     pub(crate) nodes: Vec<KubeNode>,
     pub(crate) claims: Vec<NodeClaim>,
-    pub(crate) pods: Vec<Pod>,
+    pub(crate) pods: Vec<KeptPod>,
+    pub(crate) names: Names,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) daemons: Vec<Workload>,
     pub(crate) csi_nodes: BTreeMap<String, CsiNode>,
+    pub(crate) services: Services,
+    pub(crate) scheduler: SchedulerConfig,
     pub(crate) storage: Storage,
     pub(crate) priorities: BTreeMap<String, PriorityClass>,
     pub(crate) overheads: BTreeMap<String, Resources>,
     pub(crate) namespaces: BTreeMap<std::sync::Arc<str>, Labels>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Where in its list each object is, by a hash of kind and name.
-    places: FxHashMap<u64, usize>,
+    places: Places,
 }
+
+/// Where in its list each object is, by a hash of kind and name; of two with the same hash only the first is here.
+type Places = FxHashMap<u32, u32>;
 
 /// A priority class.
 #[derive(Debug, Default, Deserialize)]
@@ -70,26 +79,27 @@ struct Namespace {
 }
 
 /// Kinds that decide nothing here but are no mistake either.
-const IGNORED: [&str; 7] =
-    ["Service", "ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
+const IGNORED: [&str; 6] =
+    ["ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
 
 /// Adds an object to its list; one of the same name makes room for it, as if it had been applied again.
 fn put<T>(
-    places: &mut FxHashMap<u64, usize>,
+    places: &mut Places,
     list: &mut Vec<T>,
     kind: &str,
-    meta: impl Fn(&T) -> &Meta,
+    names: impl Fn(&T) -> (&str, &str),
     object: T,
 ) -> Result<(), Fault> {
-    let own = meta(&object);
-    let place =
-        places.entry(FxBuildHasher.hash_one((kind, own.namespace(), &own.name))).or_insert(list.len());
-    match list.get_mut(*place) {
-        Some(known) if meta(known).namespace() == own.namespace() && meta(known).name == own.name => {
+    let own = names(&object);
+    let hash = FxBuildHasher.hash_one((kind, own)) as u32;
+    let place = *places.entry(hash).or_insert(list.len() as u32);
+    match list.get_mut(place as usize) {
+        Some(known) if names(known) == own => {
             *known = object;
             Err(Fault::new("metadata.name", "appears more than once; the last one counts"))
         }
         _ => {
+            grow(list);
             list.push(object);
             Ok(())
         }
@@ -109,7 +119,13 @@ fn nameless(object: &Value) -> Fault {
 /// Which group a kind belongs to; kinds of that name in other groups are something else.
 fn group_of(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "Pod" | "Node" | "PersistentVolume" | "PersistentVolumeClaim" | "Namespace" => "",
+        "Pod"
+        | "Node"
+        | "PersistentVolume"
+        | "PersistentVolumeClaim"
+        | "Namespace"
+        | "Service"
+        | "ReplicationController" => "",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps",
         "Job" => "batch",
         "NodePool" | "NodeClaim" | "NodeOverlay" => "karpenter.sh",
@@ -138,6 +154,11 @@ impl World {
     /// A world without objects.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Follows this configuration of kube-scheduler.
+    pub fn follow(&mut self, config: SchedulerConfig) {
+        self.scheduler = config;
     }
 
     /// What was wrong with objects so far.
@@ -173,18 +194,40 @@ impl World {
 
     fn take(&mut self, kind: &str, value: Value) -> Result<(), Fault> {
         match kind {
-            "Pod" => put(&mut self.places, &mut self.pods, kind, |pod| &pod.metadata, decode(value)?)?,
-            "Node" => put(&mut self.places, &mut self.nodes, kind, |node| &node.metadata, decode(value)?)?,
+            "Pod" => {
+                let pod = decode::<Pod>(value)?.kept(&mut self.names);
+                put(&mut self.places, &mut self.pods, kind, |pod| (&pod.made.namespace, &pod.name), pod)?;
+            }
+            "Node" => {
+                let mut node: KubeNode = decode(value)?;
+                node.slim(&mut self.names);
+                put(&mut self.places, &mut self.nodes, kind, |node| node.metadata.names(), node)?;
+            }
             "NodeClaim" => {
-                put(&mut self.places, &mut self.claims, kind, |claim| &claim.metadata, decode(value)?)?;
+                let claim: NodeClaim = decode(value)?;
+                put(&mut self.places, &mut self.claims, kind, |claim| claim.metadata.names(), claim)?;
             }
             "NodePool" => {
-                put(&mut self.places, &mut self.pools, kind, |pool| &pool.metadata, decode(value)?)?;
+                let pool: NodePool = decode(value)?;
+                put(&mut self.places, &mut self.pools, kind, |pool| pool.metadata.names(), pool)?;
             }
-            "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" | "DaemonSet" => {
+            "NodeOverlay" => {
+                let overlay: NodeOverlay = decode(value)?;
+                put(&mut self.places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), overlay)?;
+            }
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "DaemonSet" => {
+                let value = if kind == "ReplicationController" { with_label_selector(value) } else { value };
                 let workload = Workload { kind: kind.to_owned(), ..decode(value)? };
                 let list = if kind == "DaemonSet" { &mut self.daemons } else { &mut self.workloads };
-                put(&mut self.places, list, kind, |workload| &workload.metadata, workload)?;
+                put(&mut self.places, list, kind, |workload| workload.metadata.names(), workload)?;
+            }
+            "Service" => {
+                let service: Service = decode(value)?;
+                let Meta { name, .. } = service.metadata.clone();
+                let namespace = service.metadata.namespace().to_owned();
+                if let Some(selector) = service.selector() {
+                    self.services.entry(namespace).or_default().insert(name, selector);
+                }
             }
             "PersistentVolumeClaim" => {
                 let claim: Claim = decode(value)?;
@@ -215,14 +258,26 @@ impl World {
                 self.namespaces.insert(namespace.metadata.name.as_str().into(), namespace.metadata.labels);
             }
             other if IGNORED.contains(&other) => {}
-            "NodeOverlay" => {
-                return Err(Fault::new(
-                    "kind",
-                    "NodeOverlay is not applied yet: prices and capacity are the catalog's",
-                ));
-            }
             other => return Err(Fault::new("kind", format!("{other} is not understood and left out"))),
         }
         Ok(())
+    }
+}
+
+/// A replication controller whose selector is written like that of its successors.
+fn with_label_selector(mut value: Value) -> Value {
+    if let Some(selector) = value.pointer_mut("/spec/selector")
+        && !selector.is_null()
+    {
+        *selector = serde_json::json!({ "matchLabels": selector.take() });
+    }
+    value
+}
+
+/// Makes room for one more, and when there is none left for an eighth more: doubling would leave too much unused in a large
+/// cluster.
+fn grow<T>(rows: &mut Vec<T>) {
+    if rows.len() == rows.capacity() {
+        rows.reserve_exact(rows.len() / 8 + 4);
     }
 }

@@ -276,11 +276,6 @@ spec: {nodeName: first, containers: [{name: a, resources: {requests: {cpu: 1}}}]
 }
 
 #[test]
-fn an_overlay_that_is_not_applied_is_said_so() {
-    assert_snapshot!(shown("{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: cheap}, spec: {}}"), @"! NodeOverlay cheap: kind: NodeOverlay is not applied yet: prices and capacity are the catalog's");
-}
-
-#[test]
 fn a_bad_object_is_named_and_the_others_stay() {
     assert_snapshot!(shown(r"
 kind: Pod

@@ -10,15 +10,30 @@ use headstart_testbed::judge::{Case, Essence, Ours, Program};
 const CASES: u64 = 600;
 
 /// Karpenter breaks ties at random: a plan that it makes in one of a few tries is one of its plans.
-const TRIES: usize = 30;
+const TRIES: usize = 60;
 
-/// The cases in which we differ, by the number of the reason in docs/compatibility.md.
-const DIFFERENT: [(u32, &[u64]); 0] = [];
+/// The cases in which we differ, by the numbers of the reasons in docs/compatibility.md.
+const DIFFERENT: [(&[u32], &[u64]); 9] = [
+    (&[1], &[158, 258, 274, 279, 300, 307, 357, 359, 479, 485, 524, 534, 560]),
+    (&[1, 5], &[193]),
+    (&[2], &[122, 161, 163, 172, 239]),
+    (&[2, 5], &[264]),
+    (&[3], &[27, 83, 104]),
+    (&[3, 5], &[432]),
+    (&[4], &[50, 133, 141, 302, 419, 475, 498, 577]),
+    (&[5], &[75, 77, 88, 131, 134, 150, 157, 186, 250, 299, 375, 397, 450, 462, 539]),
+    (&[TIES], &[4, 211, 369]),
+];
+
+/// The reason whose cases may also come out equal.
+const TIES: u32 = 6;
 
 #[test]
 fn plans_are_karpenters_or_differ_for_a_reason() -> Result<()> {
-    let reasons: BTreeMap<u64, u32> =
-        DIFFERENT.iter().flat_map(|(reason, seeds)| seeds.iter().map(move |seed| (*seed, *reason))).collect();
+    let reasons: BTreeMap<u64, &[u32]> = DIFFERENT
+        .iter()
+        .flat_map(|(reasons, seeds)| seeds.iter().map(move |seed| (*seed, *reasons)))
+        .collect();
     let ours = Ours::new(Catalog::load(&Source::Kwok)?);
     let mut karpenter = Program::karpenter(None)?;
     let (mut first, mut later, mut wrong) = (0, 0, Vec::new());
@@ -33,16 +48,16 @@ fn plans_are_karpenters_or_differ_for_a_reason() -> Result<()> {
             theirs = Some(essence);
             if same {
                 if attempt == 0 {
-                    first += 1
+                    first += 1;
                 } else {
-                    later += 1
+                    later += 1;
                 }
                 break;
             }
         }
         match theirs.filter(|theirs| *theirs != mine) {
             Some(theirs) if !reasons.contains_key(&seed) => wrong.push(difference(seed, &mine, &theirs)),
-            None if reasons.get(&seed).is_some_and(|reason| *reason != TIES) => {
+            None if reasons.get(&seed).is_some_and(|reasons| !reasons.contains(&TIES)) => {
                 wrong.push(format!("case {seed} is in the table but does not differ any more"));
             }
             _ => {}
@@ -52,15 +67,12 @@ fn plans_are_karpenters_or_differ_for_a_reason() -> Result<()> {
         "{CASES} cases: {first} equal, {later} equal to another try, {} different for reasons in docs/compatibility.md",
         CASES - first - later - wrong.len() as u64
     );
-    for (reason, seeds) in DIFFERENT {
-        println!("  reason {reason}: {}", seeds.len());
+    for (reasons, seeds) in DIFFERENT {
+        println!("  for reason {reasons:?}: {}", seeds.len());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
-
-/// The reason whose cases may also come out equal.
-const TIES: u32 = 6;
 
 fn difference(seed: u64, ours: &Essence, theirs: &Essence) -> String {
     format!(

@@ -3,6 +3,7 @@
 //! A snapshot holds only what decides placement. Whoever builds it has already left out pools that are static, not
 //! ready or being deleted, nodes that are going away, and pods that need no node.
 
+mod launching;
 mod selector;
 mod shape;
 mod taint;
@@ -10,6 +11,7 @@ mod taint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use launching::{Launching, Outcome, either};
 pub use selector::{Labels, Selector};
 pub use shape::{HostPort, Namespaces, PodTerm, PodTerms, Shape, Spread, Volume, Weighted};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, untolerated};
@@ -126,8 +128,10 @@ pub struct Node {
     pub labels: Labels,
     /// Its taints, without those it will shed by itself.
     pub taints: Vec<Taint>,
-    /// What pods can use.
+    /// What pods can use; empty for a launch that has not told yet.
     pub allocatable: Resources,
+    /// What the node may still become, as long as only its claim exists.
+    pub launching: Option<Box<Launching>>,
     /// What its pods ask for, daemons included.
     pub requested: Resources,
     /// What its daemon pods ask for.
@@ -169,7 +173,7 @@ pub struct Pod {
     /// What it needs.
     pub shape: Arc<Shape>,
     /// Its volumes that count against attachment limits.
-    pub volumes: Vec<Volume>,
+    pub volumes: Box<[Volume]>,
 }
 
 /// How sure a demand is.

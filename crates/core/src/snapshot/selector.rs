@@ -49,12 +49,29 @@ impl Selector {
         let mut values: Vec<Arc<str>> = values.iter().map(|value| value.as_ref().into()).collect();
         values.sort_unstable();
         values.dedup();
-        let condition = Condition { key: key.into(), test, values };
-        // Equal selectors must compare equal however they were written.
+        self.add(Condition { key: key.into(), test, values });
+        Some(self)
+    }
+
+    /// A selector with the conditions of both.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        for condition in &other.conditions {
+            self.add(condition.clone());
+        }
+        self
+    }
+
+    /// Whether there is no condition.
+    pub const fn is_everything(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// Equal selectors must compare equal however they were written.
+    fn add(&mut self, condition: Condition) {
         if let Err(at) = self.conditions.binary_search(&condition) {
             self.conditions.insert(at, condition);
         }
-        Some(self)
     }
 
     /// Whether labels satisfy every condition.

@@ -61,8 +61,8 @@ impl State {
             return Verdict::Never;
         }
         if !wishes.tolerates.has(row.taints as usize)
-            || !problem.reqs.labels_meet(row.labels, wishes.node_reqs)
-            || !of.volume_topology.iter().any(|asked| problem.reqs.labels_meet(row.labels, *asked))
+            || !row.meets(wishes.node_reqs, &mut problem.reqs)
+            || !of.volume_topology.iter().any(|asked| row.meets(*asked, &mut problem.reqs))
             || conflict(&of.shape.host_ports, &state.ports)
         {
             return Verdict::Never;
@@ -82,7 +82,7 @@ impl State {
             }
             let Some(own) = labels.get(&group.key) else { return Verdict::Never };
             let strict = problem.reqs.get(wishes.strict).get(&group.key);
-            if counts.choose(group.rule, selects, strict, Some(own)) == Choice::Nowhere {
+            if !row.allowed(group, counts, selects, strict, own) {
                 return refusal(group.rule, false);
             }
         }

@@ -27,7 +27,7 @@ pub(crate) struct ClassId(pub(crate) u32);
 pub(crate) struct Class {
     pub(crate) shape: Arc<Shape>,
     pub(crate) namespace: Arc<str>,
-    pub(crate) volumes: Vec<Volume>,
+    pub(crate) volumes: Box<[Volume]>,
     pub(crate) need: Vec<i64>,
     /// From all wishes down to the bare necessities.
     pub(crate) variants: Vec<Variant>,
@@ -86,6 +86,9 @@ impl TaintSets {
     }
 }
 
+/// What of a pod decides its place: namespace, shape and volumes.
+type Need = (Arc<str>, Shape, Box<[Volume]>);
+
 /// All classes, and which one each pod belongs to.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
@@ -114,7 +117,7 @@ impl Classes {
         let avoidable =
             avoidable.into_iter().any(|taint| taint.effect == crate::snapshot::Effect::PreferNoSchedule);
         let mut by_template: FxHashMap<(*const Shape, &str), ClassId> = FxHashMap::default();
-        let mut by_need: FxHashMap<(Arc<str>, Shape, Vec<Volume>), ClassId> = FxHashMap::default();
+        let mut by_need: FxHashMap<Need, ClassId> = FxHashMap::default();
         for pod in &cx.snapshot.pods {
             let template = (Arc::as_ptr(&pod.shape), &*pod.namespace);
             let known = by_template.get(&template).filter(|_| pod.volumes.is_empty());
@@ -147,7 +150,7 @@ impl Classes {
         cx: &mut Context<'_>,
         namespace: Arc<str>,
         shape: Shape,
-        volumes: Vec<Volume>,
+        volumes: Box<[Volume]>,
         avoidable: bool,
     ) -> Class {
         let mut variants: Vec<Variant> = Vec::new();

@@ -12,6 +12,7 @@ use crate::snapshot::MinValues;
 use crate::solve::claims::Claim;
 use crate::solve::min_values::shortfall;
 use crate::solve::problem::Problem;
+use crate::solve::rows::Buy;
 use crate::solve::state::State;
 
 /// The claims to create; those that cannot be cut down to size without losing distinct values are left out, and their
@@ -64,12 +65,24 @@ fn planned_claim(problem: &mut Problem<'_>, claim: &Claim) -> Option<PlannedClai
         claim.rows.as_ref().is_none_or(|rows| rows.has(row))
             && pool.rows.room(row).iter().zip(&claim.total).all(|(room, total)| total <= room)
     };
-    let mut buys: Vec<_> = priced.iter().filter(|buy| holds(buy.row as usize)).collect();
+    let name = |buy: &&Buy| &pool.rows.instance_type(buy.row as usize).name;
+    let mut buys: Vec<&Buy> = priced.iter().filter(|buy| holds(buy.row as usize)).collect();
+    let mut every_way = Vec::new();
     if pool.rows.some_types_repeat() {
+        // A type whose offerings differ has several rows; the cheapest stands for it, but all of them may be bought.
+        every_way.clone_from(&buys);
         let mut named = BTreeSet::new();
-        buys.retain(|buy| named.insert(&pool.rows.instance_type(buy.row as usize).name));
+        buys.retain(|buy| named.insert(name(buy)));
     }
     buys.truncate(most);
+    if every_way.is_empty() {
+        every_way.clone_from(&buys);
+    } else {
+        let kept: BTreeSet<_> = buys.iter().map(name).collect();
+        every_way.retain(|buy| kept.contains(name(buy)));
+    }
+    let zones = every_way.iter().fold(0, |all, buy| all | buy.zones);
+    let capacity_types = every_way.iter().fold(0, |all, buy| all | buy.capacity_types);
     let rows: Vec<usize> = buys.iter().map(|buy| buy.row as usize).collect();
     let strict = problem.snapshot.options.min_values == MinValues::Strict;
     if strict
@@ -90,8 +103,7 @@ fn planned_claim(problem: &mut Problem<'_>, claim: &Claim) -> Option<PlannedClai
     });
     let instance_types: Vec<Arc<str>> =
         rows.iter().map(|row| pool.rows.instance_type(*row).name.clone()).collect();
-    let zones = pool.rows.zones(buys.iter().fold(0, |all, buy| all | buy.zones));
-    let capacity_types = pool.rows.capacity_types(buys.iter().fold(0, |all, buy| all | buy.capacity_types));
+    let (zones, capacity_types) = (pool.rows.zones(zones), pool.rows.capacity_types(capacity_types));
     let mut requirements = (**problem.reqs.get(reqs)).clone();
     for key in [REGISTERED, INITIALIZED] {
         requirements.remove(key);

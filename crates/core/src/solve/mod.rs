@@ -15,6 +15,7 @@ mod claims;
 mod classes;
 mod compat;
 mod finish;
+mod launches;
 mod min_values;
 mod problem;
 mod relax;

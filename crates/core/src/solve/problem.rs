@@ -15,6 +15,7 @@ use crate::resources::{NODES, Resources};
 use crate::snapshot::{Daemon, Node, Pool, Shape, Snapshot, Taint, untolerated};
 use crate::solve::amounts::Columns;
 use crate::solve::classes::{Classes, Context, TaintSets, mentioned_keys};
+use crate::solve::launches::Launches;
 use crate::solve::relax::tolerate_avoided;
 use crate::solve::reqs::{ReqId, ReqSets};
 use crate::solve::rows::{DaemonSet, Rows};
@@ -58,6 +59,8 @@ pub(crate) struct NodeRow<'a> {
     pub(crate) taints: u32,
     /// The labels that somebody mentions.
     pub(crate) labels: ReqId,
+    /// Whether labels may still turn out to be one of several.
+    pub(crate) undecided: bool,
     pub(crate) free: Vec<i64>,
 }
 
@@ -69,7 +72,7 @@ impl<'a> Problem<'a> {
         let mut pools: Vec<&Pool> = snapshot.pools.iter().collect();
         // COMPAT: ties between weights go to the later name, as in upstream's `OrderByWeight`.
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
-        let pools: Vec<PoolRows<'a>> = pools
+        let mut pools: Vec<PoolRows<'a>> = pools
             .into_iter()
             .map(|pool| pool_rows(pool, snapshot, &columns, &mut reqs, &mut taint_sets))
             .collect();
@@ -77,19 +80,30 @@ impl<'a> Problem<'a> {
         let classes =
             Classes::new(Context { snapshot, columns: &columns, taint_sets: &taint_sets, reqs: &mut reqs });
         let keys = mentioned_keys(&classes, &reqs, snapshot);
-        let mut nodes: Vec<NodeRow<'a>> = snapshot
-            .nodes
-            .iter()
-            .zip(node_taints)
-            .enumerate()
-            .map(|(index, (node, taints))| NodeRow {
+        let mut launches = Launches::new(snapshot, &keys);
+        let mut nodes: Vec<NodeRow<'a>> = Vec::with_capacity(snapshot.nodes.len());
+        for (node, taints) in snapshot.nodes.iter().zip(node_taints) {
+            let mut labels = mentioned_labels(node, &keys);
+            let foreseen = launches.foresee(node);
+            let free = match &foreseen {
+                Some(foreseen) => {
+                    labels.add_all(&foreseen.labels);
+                    if node.allocatable.is_empty() {
+                        count_against_limits(&mut pools, node, &foreseen.most);
+                    }
+                    foreseen.free(node)
+                }
+                None => free(node, &snapshot.daemons),
+            };
+            nodes.push(NodeRow {
                 node,
-                index: index as u32,
+                index: nodes.len() as u32,
                 taints,
-                labels: reqs.intern(mentioned_labels(node, &keys)),
-                free: columns.room(&free(node, &snapshot.daemons)),
-            })
-            .collect();
+                labels: reqs.intern(labels),
+                undecided: foreseen.is_some(),
+                free: columns.room(&free),
+            });
+        }
         nodes.sort_by(|a, b| {
             b.node.initialized.cmp(&a.node.initialized).then_with(|| a.node.name.cmp(&b.node.name))
         });
@@ -217,8 +231,17 @@ fn template(pool: &Pool) -> Requirements {
     all
 }
 
+/// Takes off what is left of a pool's limits what a launch that has not told its size may take at most.
+fn count_against_limits(pools: &mut [PoolRows<'_>], node: &Node, most: &Resources) {
+    let of = node.labels.get(NODE_POOL);
+    let left = pools.iter_mut().find(|pool| Some(&pool.pool.name) == of).and_then(|pool| pool.left.as_mut());
+    for (name, amount) in left.into_iter().flatten() {
+        *amount -= most.get(name);
+    }
+}
+
 /// The daemons that would run on a new node of this type.
-fn daemons_on(
+pub(crate) fn daemons_on(
     template: &Requirements,
     taints: &[Taint],
     on: &InstanceType,

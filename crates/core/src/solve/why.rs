@@ -161,7 +161,10 @@ fn node_refusal(
     if let Err(clash) = labels.compatible(&asked, &crate::labels::WellKnown::none()) {
         return Some(Refusal::Labels(clash.to_string()));
     }
-    if !of.volume_topology.iter().any(|asked| problem.reqs.labels_meet(row.labels, *asked)) {
+    if !row.meets(wishes.node_reqs, &mut problem.reqs) {
+        return Some(Refusal::Labels(format!("what it will be is not certain: {labels}")));
+    }
+    if !of.volume_topology.iter().any(|asked| row.meets(*asked, &mut problem.reqs)) {
         return Some(Refusal::VolumeTopology("its volumes are elsewhere".to_owned()));
     }
     if of.need.iter().zip(&left.free).any(|(need, free)| need > free) {
@@ -184,9 +187,9 @@ fn node_refusal(
         let allowed = if group.is_by_host() {
             counts.host_allowed(group.rule, selects, node)
         } else {
-            labels.get(&group.key).is_some_and(|own| {
-                counts.choose(group.rule, selects, strict.get(&group.key), Some(own)) != Choice::Nowhere
-            })
+            labels
+                .get(&group.key)
+                .is_some_and(|own| row.allowed(group, counts, selects, strict.get(&group.key), own))
         };
         if !allowed {
             return Some(Refusal::Topology(described(group, counts)));

@@ -12,7 +12,7 @@ use headstart_core::resources::{CPU, MEMORY, PODS, Resources};
 /// Labels that launches fill in with these catalogues.
 pub(crate) fn well_known() -> WellKnown {
     let mut keys = WellKnown::default();
-    keys.extend(["size", "special", "integer"]);
+    keys.extend(["karpenter.sh/reservation-id", "size", "special", "integer"]);
     keys
 }
 

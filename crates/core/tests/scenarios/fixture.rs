@@ -4,28 +4,35 @@
 //!
 //! ```text
 //! types  F
+//! reserve ID type=default zone=zone-1 left=1 (these four change the types of all pools that follow)
+//! override type=default zone=zone-1 capacity=spot cpu=5 (what the offering has instead)
+//! unavailable type=default zone=zone-1 (either may be left out)
+//! attach type=default DRIVER=3
 //! pool   NAME weight=1 limit=cpu:10 req=KEY:OP:v1,v2:MIN label=k:v taint=key:value:Effect types=F
 //! node   NAME cpu=4 memory=4Gi pods=5 used=cpu:1 label=k:v taint=… starting
+//! launch NAME of=POOL req=… cpu=4 (once it is known) label=… used=… (a claim without a node)
 //! bound  NAME on=NODE label=k:v …
 //! daemon NAME cpu=1 …
 //! pod    NAME x3 cpu=1 label=k:v ns=NAME select=k:v need=KEY:OP:v (or=… for more terms) prefer=W/KEY:OP:v
 //!        tolerate=key:value:Effect spread=KEY/SKEW/k:v[/soft][/min3][/taints][/anyaffinity]
 //!        near=KEY/k:v apart=KEY/k:v (want-near, want-apart: W/KEY/k:v) port=80 pvc=DRIVER:ID volume=KEY:OP:v
 //!        priority=1 expected
-//! option best-effort | ignore-preferences
+//! option best-effort | ignore-preferences | reserved-fallback | reserved-off
 //! ```
 //! Keys `zone`, `host`, `arch`, `os`, `type`, `capacity` and `pool` stand for the well-known labels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headstart_core::catalog::{InstanceType, Offering};
 use headstart_core::labels;
 use headstart_core::requirement::{Operator, Requirement};
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::{
-    BoundPod, Daemon, Demand, Effect, HostPort, Labels, MinValues, Namespaces, Node, Pod, PodTerm, Pool,
-    Preferences, Selector, Shape, Snapshot, Spread, Taint, Toleration, TolerationOperator, Volume, Weighted,
+    BoundPod, Daemon, Demand, Effect, HostPort, Labels, Launching, MinValues, Namespaces, Node, Options, Pod,
+    PodTerm, Pool, Preferences, Reserved, Selector, Shape, Snapshot, Spread, Taint, Toleration,
+    TolerationOperator, Volume, Weighted,
 };
 
 use crate::catalog::{catalog, well_known};
@@ -51,9 +58,17 @@ pub(crate) fn parse(text: &str) -> Snapshot {
         let (kind, name) = (words.next().unwrap(), words.next().unwrap_or_default());
         let words: Vec<&str> = words.collect();
         match kind {
+            "reserve" | "override" | "unavailable" | "attach" => {
+                let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+                types = types.iter().map(|known| Arc::new(edited(known, kind, &words))).collect();
+            }
             "types" => types = catalog(name),
             "pool" => snapshot.pools.push(pool(name, &words, &types)),
             "node" => snapshot.nodes.push(node(name, &words)),
+            "launch" => {
+                let launch = launch(name, &words, &snapshot.pools);
+                snapshot.nodes.push(launch);
+            }
             "daemon" => {
                 snapshot.daemons.push(Daemon { name: name.into(), shape: Arc::new(shape(&words).0) });
             }
@@ -78,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Snapshot {
                         created: 0,
                         demand: extra.demand,
                         shape: shape.clone(),
-                        volumes: extra.volumes.clone(),
+                        volumes: extra.volumes.clone().into(),
                     });
                 }
             }
@@ -87,6 +102,8 @@ pub(crate) fn parse(text: &str) -> Snapshot {
                 snapshot.namespaces.insert(name.into(), labels.collect());
             }
             "option" if name == "best-effort" => snapshot.options.min_values = MinValues::BestEffort,
+            "option" if name == "reserved-fallback" => snapshot.options.reserved = Reserved::Fallback,
+            "option" if name == "reserved-off" => snapshot.options.reserved = Reserved::Off,
             "option" if name == "ignore-preferences" => snapshot.options.preferences = Preferences::Ignore,
             other => panic!("unknown line {other}"),
         }
@@ -112,7 +129,7 @@ fn pair(text: &str) -> (Arc<str>, Arc<str>) {
     (key(name).into(), value.into())
 }
 
-fn requirement(text: &str) -> Requirement {
+pub(crate) fn requirement(text: &str) -> Requirement {
     let parts: Vec<&str> = text.split(':').collect();
     let values: Vec<&str> =
         parts.get(2).filter(|v| !v.is_empty()).map(|v| v.split(',').collect()).unwrap_or_default();
@@ -134,11 +151,11 @@ fn taint(text: &str) -> Taint {
     Taint { key: parts[0].into(), value: parts[1].into(), effect }
 }
 
-fn amounts(text: &str) -> Resources {
+pub(crate) fn amounts(text: &str) -> Resources {
     text.split(',').map(|part| part.split_once(':').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect()
 }
 
-fn pool(name: &str, words: &[&str], types: &Arc<[Arc<headstart_core::catalog::InstanceType>]>) -> Pool {
+fn pool(name: &str, words: &[&str], types: &Arc<[Arc<InstanceType>]>) -> Pool {
     let mut pool = Pool { name: name.into(), types: types.clone(), ..Pool::default() };
     for (word, value) in words.iter().map(|word| word.split_once('=').unwrap()) {
         match word {
@@ -155,6 +172,55 @@ fn pool(name: &str, words: &[&str], types: &Arc<[Arc<headstart_core::catalog::In
     pool
 }
 
+/// A type as a line about it or its offerings changes it.
+fn edited(known: &InstanceType, kind: &str, words: &[&str]) -> InstanceType {
+    let mut changed = known.clone();
+    let pairs: Vec<(&str, &str)> = words.iter().filter_map(|word| word.split_once('=')).collect();
+    let word = |name: &str| pairs.iter().find(|(word, _)| *word == name).map(|(_, value)| *value);
+    if word("type").is_some_and(|name| name != &*known.name) {
+        return changed;
+    }
+    let rest = pairs.iter().filter(|(word, _)| !["type", "zone", "capacity", "left"].contains(word));
+    if kind == "attach" {
+        changed
+            .volume_limits
+            .extend(rest.map(|(driver, most)| ((*driver).into(), most.parse::<u32>().unwrap())));
+        return changed;
+    }
+    if kind == "reserve" {
+        let id = Options::default().reservation_label;
+        let labels = [
+            (labels::CAPACITY_TYPE, labels::RESERVED),
+            (labels::ZONE, word("zone").unwrap()),
+            (&*id, words[0]),
+        ];
+        changed.requirements.replace(Requirement::any_of(
+            labels::CAPACITY_TYPE,
+            &[labels::SPOT, labels::ON_DEMAND, labels::RESERVED],
+        ));
+        changed.offerings.push(Offering {
+            requirements: Requirements::from_labels(labels),
+            available: true,
+            reservation_capacity: word("left").unwrap().parse().unwrap(),
+            ..Offering::default()
+        });
+        return changed;
+    }
+    let meant = |offering: &&mut Offering| {
+        word("zone").is_none_or(|zone| zone == offering.zone())
+            && word("capacity").is_none_or(|capacity_type| capacity_type == offering.capacity_type())
+    };
+    for offering in changed.offerings.iter_mut().filter(meant) {
+        if kind == "unavailable" {
+            offering.available = false;
+        } else {
+            let replaced = rest.clone().map(|(name, amount)| (*name, amount.parse().unwrap()));
+            offering.capacity_override = Some(replaced.collect());
+        }
+    }
+    changed
+}
+
 fn node(name: &str, words: &[&str]) -> Node {
     let mut node = Node { name: name.into(), initialized: true, ..Node::default() };
     node.labels.extend([(labels::HOSTNAME.into(), name.into())]);
@@ -166,6 +232,11 @@ fn node(name: &str, words: &[&str]) -> Node {
             "daemons" => node.daemon_requested = amounts(value),
             "label" => node.labels.extend([pair(value)]),
             "taint" => node.taints.push(taint(value)),
+            "attached" => {
+                for (driver, id) in value.split(',').map(|part| part.split_once(':').unwrap()) {
+                    node.volumes.push(Volume { driver: driver.into(), id: id.into() });
+                }
+            }
             "volumes" => {
                 let (driver, limit) = value.split_once(':').unwrap();
                 node.volume_limits.insert(driver.into(), limit.parse().unwrap());
@@ -174,6 +245,23 @@ fn node(name: &str, words: &[&str]) -> Node {
         }
     }
     node
+}
+
+/// A claim of a pool, with what the pool asks for and more.
+fn launch(name: &str, words: &[&str], pools: &[Pool]) -> Node {
+    let word = |prefix: &'static str| words.iter().filter_map(move |word| word.strip_prefix(prefix));
+    let of = word("of=").next().unwrap();
+    let pool = pools.iter().find(|pool| &*pool.name == of).unwrap();
+    let rest: Vec<&str> =
+        words.iter().copied().filter(|word| !word.starts_with("of=") && !word.starts_with("req=")).collect();
+    let mut launching = Launching { requirements: pool.requirements.clone(), types: pool.types.clone() };
+    word("req=").for_each(|text| launching.requirements.add(requirement(text)));
+    let mut made = node(name, &rest);
+    made.labels.remove(labels::HOSTNAME);
+    made.labels.extend([(labels::NODE_POOL.into(), of.into())]);
+    made.labels.extend(pool.labels.clone());
+    made.taints.extend(pool.taints.iter().cloned());
+    Node { initialized: false, launching: Some(Box::new(launching)), ..made }
 }
 
 struct Extra {

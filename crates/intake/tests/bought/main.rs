@@ -1,0 +1,8 @@
+//! What objects mean together with what can be bought.
+
+#![allow(clippy::unwrap_used)]
+
+mod catalog;
+mod launches;
+mod overlays;
+mod removals;
