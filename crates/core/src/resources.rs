@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::Quantity;
 
@@ -21,29 +21,44 @@ pub const NODES: &str = "nodes";
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
 /// A list of resources and their amounts; a resource that is absent counts as zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Resources(BTreeMap<Box<str>, Quantity>);
+///
+/// There are few of them, so a sorted list is smaller and faster than a map.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resources(Vec<(Box<str>, Quantity)>);
 
 impl Resources {
     /// The empty list.
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(Vec::new())
+    }
+
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
+    }
+
+    /// The amount of a resource; when absent it is listed first, with this amount.
+    fn entry(&mut self, name: &str, absent: Quantity) -> &mut Quantity {
+        let at = self.find(name).unwrap_or_else(|at| {
+            self.0.reserve_exact(1);
+            self.0.insert(at, (name.into(), absent));
+            at
+        });
+        &mut self.0[at].1
     }
 
     /// The amount of a resource, zero when absent.
     pub fn get(&self, name: &str) -> Quantity {
-        self.0.get(name).copied().unwrap_or_default()
+        self.listed(name).unwrap_or_default()
     }
 
     /// The amount of a resource if it is listed.
     pub fn listed(&self, name: &str) -> Option<Quantity> {
-        self.0.get(name).copied()
+        self.find(name).ok().map(|at| self.0[at].1)
     }
 
     /// Sets the amount of a resource.
     pub fn set(&mut self, name: &str, amount: Quantity) {
-        self.0.insert(name.into(), amount);
+        *self.entry(name, amount) = amount;
     }
 
     /// Resources and amounts in name order.
@@ -63,47 +78,37 @@ impl Resources {
 
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            match self.0.get_mut(name) {
-                Some(mine) => *mine += *amount,
-                None => {
-                    self.0.insert(name.clone(), *amount);
-                }
-            }
+        for (name, amount) in other.iter() {
+            *self.entry(name, Quantity::default()) += amount;
         }
     }
 
     /// Subtracts every amount of `other`; results may be negative.
     pub fn sub(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            match self.0.get_mut(name) {
-                Some(mine) => *mine -= *amount,
-                None => {
-                    self.0.insert(name.clone(), -*amount);
-                }
-            }
+        for (name, amount) in other.iter() {
+            *self.entry(name, Quantity::default()) -= amount;
         }
     }
 
     /// Raises every amount to at least that of `other`.
     pub fn max(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let mine = self.0.entry(name.clone()).or_insert(*amount);
-            *mine = (*mine).max(*amount);
+        for (name, amount) in other.iter() {
+            let mine = self.entry(name, amount);
+            *mine = (*mine).max(amount);
         }
     }
 
     /// For each resource the lesser amount of both lists.
     #[must_use]
     pub fn at_most(&self, other: &Self) -> Self {
-        let names = self.0.keys().chain(other.0.keys());
-        Self(names.map(|name| (name.clone(), self.get(name).min(other.get(name)))).collect())
+        let names = self.iter().chain(other.iter()).map(|(name, _)| name);
+        names.map(|name| (name, self.get(name).min(other.get(name)))).collect()
     }
 
     /// Replaces the amounts that `other` lists.
     pub fn merge(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            self.0.insert(name.clone(), *amount);
+        for (name, amount) in other.iter() {
+            self.set(name, amount);
         }
     }
 
@@ -112,14 +117,31 @@ impl Resources {
     /// COMPAT: like Karpenter's `resources.Fits`, an available amount below zero means that nothing fits, even if
     /// that resource is not requested.
     pub fn fits(&self, available: &Self) -> bool {
-        available.0.values().all(|amount| !amount.is_negative())
-            && self.0.iter().all(|(name, amount)| *amount <= available.get(name))
+        available.iter().all(|(_, amount)| !amount.is_negative())
+            && self.iter().all(|(name, amount)| amount <= available.get(name))
+    }
+}
+
+impl Serialize for Resources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let amounts: BTreeMap<Box<str>, Quantity> = BTreeMap::deserialize(deserializer)?;
+        Ok(Self(amounts.into_iter().collect()))
     }
 }
 
 impl<'a> FromIterator<(&'a str, Quantity)> for Resources {
     fn from_iter<I: IntoIterator<Item = (&'a str, Quantity)>>(amounts: I) -> Self {
-        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
+        let mut all = Self::new();
+        for (name, amount) in amounts {
+            all.set(name, amount);
+        }
+        all
     }
 }
 

@@ -1,5 +1,7 @@
 //! Decoding with the path of what is wrong.
 
+use std::sync::Arc;
+
 use headstart_core::requirement::{Operator, Requirement};
 use headstart_core::requirements::Requirements;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -109,6 +111,13 @@ pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
     input: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(input).map(Option::unwrap_or_default)
+}
+
+/// The same for what many objects have in common.
+pub(crate) fn shared<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    input: D,
+) -> Result<Arc<T>, D::Error> {
+    nullable(input).map(Arc::new)
 }
 
 /// Whether a list has anything in it.

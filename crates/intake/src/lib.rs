@@ -22,6 +22,7 @@ mod node;
 mod overlay;
 mod pod;
 mod pool;
+mod pooled;
 mod read;
 mod requests;
 mod scheduler_config;

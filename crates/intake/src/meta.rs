@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headstart_core::snapshot::Labels;
 use serde::Deserialize;
 
-use crate::decode::nullable;
+use crate::decode::{nullable, shared};
 
 /// The part of an object's metadata that matters.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,8 +18,8 @@ pub(crate) struct Meta {
     pub(crate) namespace: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) uid: String,
-    #[serde(deserialize_with = "nullable")]
-    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(deserialize_with = "shared")]
+    pub(crate) labels: Arc<Labels>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) creation_timestamp: Option<jiff::Timestamp>,

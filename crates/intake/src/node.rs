@@ -9,10 +9,11 @@ use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Labels, Launching, Node, Taint};
 use serde::Deserialize;
 
-use crate::decode::{Fault, nullable};
+use crate::decode::{Fault, nullable, shared};
 use crate::meta::Meta;
-use crate::pod::{Names, TaintSpec};
+use crate::pod::TaintSpec;
 use crate::pool::{TemplateSpec, taints};
+use crate::pooled::Pooled;
 
 /// A node.
 #[derive(Debug, Default, Deserialize)]
@@ -37,16 +38,19 @@ struct NodeSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    #[serde(deserialize_with = "nullable")]
-    capacity: Resources,
-    #[serde(deserialize_with = "nullable")]
-    allocatable: Resources,
+    #[serde(deserialize_with = "shared")]
+    capacity: Arc<Resources>,
+    #[serde(deserialize_with = "shared")]
+    allocatable: Arc<Resources>,
 }
 
 impl KubeNode {
     /// Drops what decides nothing.
-    pub(crate) fn slim(&mut self, names: &mut Names) {
-        self.metadata.labels = names.labels(&self.metadata.labels);
+    pub(crate) fn slim(&mut self, pooled: &mut Pooled) {
+        self.metadata.labels = pooled.labels(&self.metadata.labels).into();
+        for amounts in [&mut self.status.capacity, &mut self.status.allocatable] {
+            *amounts = pooled.resources(amounts);
+        }
         self.metadata.annotations.clear();
         self.metadata.owner_references = Vec::new();
         self.metadata.uid = String::new();
@@ -68,10 +72,10 @@ pub(crate) struct NodeClaim {
 struct ClaimStatus {
     #[serde(rename = "providerID", deserialize_with = "nullable")]
     provider_id: String,
-    #[serde(deserialize_with = "nullable")]
-    capacity: Resources,
-    #[serde(deserialize_with = "nullable")]
-    allocatable: Resources,
+    #[serde(deserialize_with = "shared")]
+    capacity: Arc<Resources>,
+    #[serde(deserialize_with = "shared")]
+    allocatable: Arc<Resources>,
 }
 
 /// What a CSI driver says about a node.
@@ -155,16 +159,16 @@ impl<'a> Machine<'a> {
     }
 
     /// Everything the machine has, which counts against limits.
-    pub(crate) fn capacity(&self) -> Resources {
+    pub(crate) fn capacity(&self) -> Arc<Resources> {
         self.resources(|node| &node.capacity, |claim| &claim.capacity)
     }
 
     /// A node reports nothing, or zero, of what its devices have not announced yet; its claim knows better.
     fn resources(
         &self,
-        of_node: impl Fn(&NodeStatus) -> &Resources,
-        of_claim: impl Fn(&ClaimStatus) -> &Resources,
-    ) -> Resources {
+        of_node: impl Fn(&NodeStatus) -> &Arc<Resources>,
+        of_claim: impl Fn(&ClaimStatus) -> &Arc<Resources>,
+    ) -> Arc<Resources> {
         let claim = self.claim.map(|claim| of_claim(&claim.status));
         let Some(node) = self.node.map(|node| of_node(&node.status)) else {
             return claim.cloned().unwrap_or_default();
@@ -172,7 +176,7 @@ impl<'a> Machine<'a> {
         let mut all = node.clone();
         if let Some(claim) = claim.filter(|_| !self.is_initialized()) {
             for (name, amount) in claim.iter().filter(|(name, _)| node.get(name).is_zero()) {
-                all.set(name, amount);
+                Arc::make_mut(&mut all).set(name, amount);
             }
         }
         all
@@ -199,13 +203,15 @@ impl<'a> Machine<'a> {
         drivers: Option<&CsiNode>,
     ) -> Result<Node, Fault> {
         let meta = self.meta().cloned().unwrap_or_default();
-        let mut labels = meta.labels.clone();
+        let mut labels = meta.labels;
         let mut launching = None;
         if let Some(claim) = self.claim.filter(|_| self.node.is_none()) {
             let requirements = claim.spec.requirements().map_err(|fault| fault.within("spec"))?;
             for requirement in requirements.iter() {
                 if let Some(value) = requirement.single() {
-                    labels.entry(requirement.key().into()).or_insert_with(|| value.into());
+                    Arc::make_mut(&mut labels)
+                        .entry(requirement.key().into())
+                        .or_insert_with(|| value.into());
                 }
             }
             launching = Some(Box::new(Launching { requirements, types: types.clone() }));

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Effect, HostPort, Labels, Shape, Taint, Toleration, TolerationOperator};
-use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
 use crate::affinity::{Affinity, SpreadConstraint};
 use crate::decode::{Fault, nullable, some};
 use crate::meta::{Meta, Owner};
+use crate::pooled::Pooled;
 use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, total};
 
 /// A pod.
@@ -127,38 +127,6 @@ pub(crate) struct Made {
     pub(crate) priority_class: Option<String>,
     pub(crate) gated: bool,
     pub(crate) wants_devices: bool,
-}
-
-/// Things of which there are few, each kept once.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    names: FxHashSet<Arc<str>>,
-    made: FxHashSet<Arc<Made>>,
-}
-
-impl Names {
-    pub(crate) fn name(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.names.get(name) {
-            return known.clone();
-        }
-        let name: Arc<str> = name.into();
-        self.names.insert(name.clone());
-        name
-    }
-
-    fn made(&mut self, made: Made) -> Arc<Made> {
-        if let Some(known) = self.made.get(&made) {
-            return known.clone();
-        }
-        let made = Arc::new(made);
-        self.made.insert(made.clone());
-        made
-    }
-
-    /// Labels that share their texts with others.
-    pub(crate) fn labels(&mut self, labels: &Labels) -> Labels {
-        labels.iter().map(|(key, value)| (self.name(key), self.name(value))).collect()
-    }
 }
 
 impl KeptPod {
@@ -304,22 +272,22 @@ impl Pod {
     }
 
     /// The pod as it is kept.
-    pub(crate) fn kept(self, names: &mut Names) -> KeptPod {
+    pub(crate) fn kept(self, pooled: &mut Pooled) -> KeptPod {
         let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
         let shape = self.spec.shape(self.metadata.labels(), statuses).map_err(|fault| fault.within("spec"));
         let (is_over, is_leaving) = (self.is_over(), self.metadata.is_leaving());
         let is_preempting = !self.status.nominated_node_name.is_empty();
         let made =
-            self.spec.made(names.name(self.metadata.namespace()), self.metadata.owner_references, shape);
+            self.spec.made(pooled.name(self.metadata.namespace()), self.metadata.owner_references, shape);
         let PodSpec { node_name, volumes, .. } = self.spec;
         let claims: Vec<_> = volumes.into_iter().filter(PodVolume::is_claim).collect();
-        let node = (!node_name.is_empty()).then(|| names.name(&node_name));
+        let node = (!node_name.is_empty()).then(|| pooled.name(&node_name));
         let waits = node.is_none() && claims.is_empty() && !is_over && !is_leaving && !is_preempting;
         KeptPod {
             name: self.metadata.name.into(),
             uid: self.metadata.uid.into(),
             created: self.metadata.creation_timestamp.map_or(0, jiff::Timestamp::as_second),
-            made: names.made(made),
+            made: pooled.made(made),
             more: (!waits).then(|| Box::new(More { node, claims, is_over, is_leaving, is_preempting })),
         }
     }

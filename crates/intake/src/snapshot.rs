@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
             let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
             match machine.node(pool.unwrap_or(catalog), csi) {
                 Ok(node) => {
-                    let mut used = machine.capacity();
+                    let mut used = (*machine.capacity()).clone();
                     used.set(NODES, Quantity::from_units(1));
                     let of = node.labels.get(NODE_POOL).cloned();
                     if let Some(pool) =

@@ -73,7 +73,7 @@ impl Workload {
         }
     }
 
-    /// Names of the pods that are missing; pods that exist count by owner or, for want of one, by selector.
+    /// Pooled of the pods that are missing; pods that exist count by owner or, for want of one, by selector.
     pub(crate) fn missing(&self, pods: &[KeptPod], replica_sets: &[String]) -> Result<Vec<String>, Fault> {
         let selector = match &self.spec.selector {
             Some(selector) => selector.selector().map_err(|fault| fault.within("spec.selector"))?,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::Labels;
@@ -14,8 +15,9 @@ use crate::diagnostic::Diagnostic;
 use crate::meta::Meta;
 use crate::node::{CsiNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
-use crate::pod::{KeptPod, Names, Pod};
+use crate::pod::{KeptPod, Pod};
 use crate::pool::NodePool;
+use crate::pooled::Pooled;
 use crate::read::Document;
 use crate::scheduler_config::SchedulerConfig;
 use crate::spread::{Service, Services};
@@ -30,7 +32,7 @@ pub struct World {
     pub(crate) nodes: Vec<KubeNode>,
     pub(crate) claims: Vec<NodeClaim>,
     pub(crate) pods: Vec<KeptPod>,
-    pub(crate) names: Names,
+    pub(crate) pooled: Pooled,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) daemons: Vec<Workload>,
     pub(crate) csi_nodes: BTreeMap<String, CsiNode>,
@@ -39,7 +41,7 @@ pub struct World {
     pub(crate) storage: Storage,
     pub(crate) priorities: BTreeMap<String, PriorityClass>,
     pub(crate) overheads: BTreeMap<String, Resources>,
-    pub(crate) namespaces: BTreeMap<std::sync::Arc<str>, Labels>,
+    pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     places: Places,
 }
@@ -195,12 +197,12 @@ impl World {
     fn take(&mut self, kind: &str, value: Value) -> Result<(), Fault> {
         match kind {
             "Pod" => {
-                let pod = decode::<Pod>(value)?.kept(&mut self.names);
+                let pod = decode::<Pod>(value)?.kept(&mut self.pooled);
                 put(&mut self.places, &mut self.pods, kind, |pod| (&pod.made.namespace, &pod.name), pod)?;
             }
             "Node" => {
                 let mut node: KubeNode = decode(value)?;
-                node.slim(&mut self.names);
+                node.slim(&mut self.pooled);
                 put(&mut self.places, &mut self.nodes, kind, |node| node.metadata.names(), node)?;
             }
             "NodeClaim" => {
@@ -255,7 +257,10 @@ impl World {
             }
             "Namespace" => {
                 let namespace: Namespace = decode(value)?;
-                self.namespaces.insert(namespace.metadata.name.as_str().into(), namespace.metadata.labels);
+                self.namespaces.insert(
+                    namespace.metadata.name.as_str().into(),
+                    Arc::unwrap_or_clone(namespace.metadata.labels),
+                );
             }
             other if IGNORED.contains(&other) => {}
             other => return Err(Fault::new("kind", format!("{other} is not understood and left out"))),

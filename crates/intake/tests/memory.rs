@@ -35,8 +35,8 @@ static ALLOCATOR: Counting = Counting;
 const TEMPLATES: usize = 100;
 /// Most bytes for a pod.
 const POD: usize = 300;
-/// Most bytes for a node; labels and resources are kept twice, as trees, which 2 KiB would not allow.
-const NODE: usize = 5 * 1024;
+/// Most bytes for a node.
+const NODE: usize = 2 * 1024;
 
 fn pod(number: usize) -> Value {
     let app = format!("service-{}", number % TEMPLATES);

@@ -125,11 +125,11 @@ pub struct Node {
     /// The node's name, or that of its claim before it registers.
     pub name: Arc<str>,
     /// Its labels.
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     /// Its taints, without those it will shed by itself.
     pub taints: Vec<Taint>,
     /// What pods can use; empty for a launch that has not told yet.
-    pub allocatable: Resources,
+    pub allocatable: Arc<Resources>,
     /// What the node may still become, as long as only its claim exists.
     pub launching: Option<Box<Launching>>,
     /// What its pods ask for, daemons included.

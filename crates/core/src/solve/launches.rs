@@ -110,7 +110,7 @@ impl Foreseen {
     pub(crate) fn free(&self, node: &Node) -> Resources {
         let mut free = self.least.clone();
         if !node.allocatable.is_empty() {
-            free.clone_from(&node.allocatable);
+            free.clone_from(&*node.allocatable);
             free.sub(&self.daemons);
         }
         free.sub(&node.requested);

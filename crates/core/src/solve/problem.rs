@@ -296,7 +296,7 @@ fn free(node: &Node, daemons: &[Daemon]) -> Resources {
         .iter()
         .map(|(name, amount)| (name, (amount - node.daemon_requested.get(name)).at_least_zero()));
     let missing: Resources = missing.collect();
-    let mut free = node.allocatable.clone();
+    let mut free = (*node.allocatable).clone();
     free.sub(&node.requested);
     free.sub(&missing);
     free

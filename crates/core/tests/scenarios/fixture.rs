@@ -223,14 +223,14 @@ fn edited(known: &InstanceType, kind: &str, words: &[&str]) -> InstanceType {
 
 fn node(name: &str, words: &[&str]) -> Node {
     let mut node = Node { name: name.into(), initialized: true, ..Node::default() };
-    node.labels.extend([(labels::HOSTNAME.into(), name.into())]);
+    Arc::make_mut(&mut node.labels).extend([(labels::HOSTNAME.into(), name.into())]);
     for word in words {
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
         match word {
             "starting" => node.initialized = false,
             "used" => node.requested = amounts(value),
             "daemons" => node.daemon_requested = amounts(value),
-            "label" => node.labels.extend([pair(value)]),
+            "label" => Arc::make_mut(&mut node.labels).extend([pair(value)]),
             "taint" => node.taints.push(taint(value)),
             "attached" => {
                 for (driver, id) in value.split(',').map(|part| part.split_once(':').unwrap()) {
@@ -241,7 +241,7 @@ fn node(name: &str, words: &[&str]) -> Node {
                 let (driver, limit) = value.split_once(':').unwrap();
                 node.volume_limits.insert(driver.into(), limit.parse().unwrap());
             }
-            resource => node.allocatable.set(resource, value.parse().unwrap()),
+            resource => Arc::make_mut(&mut node.allocatable).set(resource, value.parse().unwrap()),
         }
     }
     node
@@ -257,9 +257,10 @@ fn launch(name: &str, words: &[&str], pools: &[Pool]) -> Node {
     let mut launching = Launching { requirements: pool.requirements.clone(), types: pool.types.clone() };
     word("req=").for_each(|text| launching.requirements.add(requirement(text)));
     let mut made = node(name, &rest);
-    made.labels.remove(labels::HOSTNAME);
-    made.labels.extend([(labels::NODE_POOL.into(), of.into())]);
-    made.labels.extend(pool.labels.clone());
+    let own = Arc::make_mut(&mut made.labels);
+    own.remove(labels::HOSTNAME);
+    own.extend([(labels::NODE_POOL.into(), of.into())]);
+    own.extend(pool.labels.clone());
     made.taints.extend(pool.taints.iter().cloned());
     Node { initialized: false, launching: Some(Box::new(launching)), ..made }
 }

@@ -1,0 +1,49 @@
+//! Things of which there are few, each kept once.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use headstart_core::resources::Resources;
+use headstart_core::snapshot::Labels;
+use rustc_hash::FxHashSet;
+
+use crate::pod::Made;
+
+/// Things of which there are few, each kept once.
+#[derive(Debug, Default)]
+pub(crate) struct Pooled {
+    names: FxHashSet<Arc<str>>,
+    made: FxHashSet<Arc<Made>>,
+    resources: FxHashSet<Arc<Resources>>,
+}
+
+impl Pooled {
+    pub(crate) fn name(&mut self, name: &str) -> Arc<str> {
+        match self.names.get(name) {
+            Some(known) => known.clone(),
+            None => once(&mut self.names, name.into()),
+        }
+    }
+
+    pub(crate) fn made(&mut self, made: Made) -> Arc<Made> {
+        once(&mut self.made, Arc::new(made))
+    }
+
+    pub(crate) fn resources(&mut self, resources: &Arc<Resources>) -> Arc<Resources> {
+        once(&mut self.resources, resources.clone())
+    }
+
+    /// Labels that share their texts with others.
+    pub(crate) fn labels(&mut self, labels: &Labels) -> Labels {
+        labels.iter().map(|(key, value)| (self.name(key), self.name(value))).collect()
+    }
+}
+
+/// What is known already, or what was given, which is known from now on.
+fn once<T: Eq + Hash + ?Sized>(known: &mut FxHashSet<Arc<T>>, given: Arc<T>) -> Arc<T> {
+    if let Some(known) = known.get(&given) {
+        return known.clone();
+    }
+    known.insert(given.clone());
+    given
+}
