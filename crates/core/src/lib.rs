@@ -32,3 +32,4 @@ pub mod requirements;
 pub mod resources;
 pub mod snapshot;
 pub mod solve;
+pub mod types;

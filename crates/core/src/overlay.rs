@@ -16,6 +16,7 @@ use crate::requirement::Requirement;
 use crate::requirements::{Requirements, conflict};
 use crate::resources::Resources;
 use crate::snapshot::Labels;
+use crate::types::Types;
 
 /// A correction to the offerings and instance types that meet its requirements.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,14 +63,14 @@ pub struct Offered<'a> {
     /// The labels of its template.
     pub labels: &'a Labels,
     /// Its instance types.
-    pub types: Arc<[Arc<InstanceType>]>,
+    pub types: Arc<Types>,
 }
 
 /// What one pool may buy, overlays applied.
 #[derive(Clone, Debug, Default)]
 pub struct Overlaid {
     /// Its instance types in the same order; those that no overlay touches are shared with the catalog.
-    pub types: Arc<[Arc<InstanceType>]>,
+    pub types: Arc<Types>,
     /// The names of types with a price that an overlay set.
     pub priced: BTreeSet<Arc<str>>,
     /// The names of types with a resource that an overlay set.
@@ -322,7 +323,7 @@ fn write<'a>(overlay: &'a Overlay, touched: &[Touched], changes: &mut Changes<'a
     }
 }
 
-fn rewrite(types: &Arc<[Arc<InstanceType>]>, changes: &Changes<'_>) -> Overlaid {
+fn rewrite(types: &Arc<Types>, changes: &Changes<'_>) -> Overlaid {
     if changes.is_empty() {
         return Overlaid { types: types.clone(), ..Overlaid::default() };
     }
@@ -341,6 +342,6 @@ fn rewrite(types: &Arc<[Arc<InstanceType>]>, changes: &Changes<'_>) -> Overlaid 
         }
         Arc::new(copy)
     };
-    let types = types.iter().enumerate().map(one).collect();
+    let types = Arc::new(types.iter().enumerate().map(one).collect());
     Overlaid { types, priced, extended }
 }

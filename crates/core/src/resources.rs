@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -24,7 +25,15 @@ pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 ///
 /// There are few of them, so a sorted list is smaller and faster than a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Resources(Vec<(Box<str>, Quantity)>);
+pub struct Resources(Vec<(Arc<str>, Quantity)>);
+
+/// Names that nearly every list has, so that lists need not have them each.
+static COMMON: LazyLock<[Arc<str>; 6]> =
+    LazyLock::new(|| [CPU, MEMORY, PODS, EPHEMERAL_STORAGE, "hugepages-1Gi", "hugepages-2Mi"].map(Arc::from));
+
+fn shared(name: &str) -> Arc<str> {
+    COMMON.iter().find(|common| &***common == name).map_or_else(|| name.into(), Arc::clone)
+}
 
 impl Resources {
     /// The empty list.
@@ -40,7 +49,7 @@ impl Resources {
     fn entry(&mut self, name: &str, absent: Quantity) -> &mut Quantity {
         let at = self.find(name).unwrap_or_else(|at| {
             self.0.reserve_exact(1);
-            self.0.insert(at, (name.into(), absent));
+            self.0.insert(at, (shared(name), absent));
             at
         });
         &mut self.0[at].1
@@ -131,7 +140,7 @@ impl Serialize for Resources {
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let amounts: BTreeMap<Box<str>, Quantity> = BTreeMap::deserialize(deserializer)?;
-        Ok(Self(amounts.into_iter().collect()))
+        Ok(Self(amounts.into_iter().map(|(name, amount)| (shared(&name), amount)).collect()))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::meta::Meta;
 use crate::pod::TaintSpec;
 use crate::pool::{TemplateSpec, taints};
 use crate::pooled::Pooled;
+use headstart_core::types::Types;
 
 /// A node.
 #[derive(Debug, Default, Deserialize)]
@@ -197,11 +198,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The node for the solver, without its pods.
-    pub(crate) fn node(
-        &self,
-        types: &Arc<[Arc<InstanceType>]>,
-        drivers: Option<&CsiNode>,
-    ) -> Result<Node, Fault> {
+    pub(crate) fn node(&self, types: &Arc<Types>, drivers: Option<&CsiNode>) -> Result<Node, Fault> {
         let meta = self.meta().cloned().unwrap_or_default();
         let mut labels = meta.labels;
         let mut launching = None;
@@ -237,11 +234,7 @@ impl<'a> Machine<'a> {
 }
 
 /// The least that any type which the node may be of can attach, for each driver.
-fn volume_limits(
-    types: &[Arc<InstanceType>],
-    labels: &Labels,
-    launching: Option<&Launching>,
-) -> BTreeMap<Arc<str>, u32> {
+fn volume_limits(types: &Types, labels: &Labels, launching: Option<&Launching>) -> BTreeMap<Arc<str>, u32> {
     let may_be = |known: &&Arc<InstanceType>| match (labels.get(INSTANCE_TYPE), launching) {
         (Some(name), _) => known.name == *name,
         (None, Some(launching)) => launching.requirements.allow(INSTANCE_TYPE, &known.name),

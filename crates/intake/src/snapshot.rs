@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headstart_core::catalog::InstanceType;
 use headstart_core::labels::{HOSTNAME, NODE_POOL, WellKnown};
 use headstart_core::overlay::{self, Applied, Conflict, Offered};
 use headstart_core::quantity::Quantity;
@@ -19,6 +18,7 @@ use crate::pod::{KeptPod, Made, PodVolume};
 use crate::spread::{Defaults, controller};
 use crate::storage::Claim;
 use crate::world::World;
+use headstart_core::types::Types;
 
 /// A snapshot, and what did not make it in.
 #[derive(Debug)]
@@ -67,11 +67,11 @@ struct Wanting<'a> {
 }
 
 /// What each pool can buy.
-type TypesByPool<'a> = BTreeMap<&'a str, Arc<[Arc<InstanceType>]>>;
+type TypesByPool<'a> = BTreeMap<&'a str, Arc<Types>>;
 
 impl World {
     /// The snapshot of all objects, with what can be bought from a catalogue.
-    pub fn snapshot(&self, catalog: &[Arc<InstanceType>], well_known: &WellKnown) -> Taken {
+    pub fn snapshot(&self, types: &Arc<Types>, well_known: &WellKnown) -> Taken {
         let mut builder = Builder {
             world: self,
             snapshot: Snapshot {
@@ -85,9 +85,8 @@ impl World {
             shapes: FxHashSet::default(),
             defaults: Defaults::new(self),
         };
-        let types: Arc<[Arc<InstanceType>]> = catalog.into();
-        let by_pool = builder.pools(&types);
-        let leaving = builder.nodes(&by_pool, &types);
+        let by_pool = builder.pools(types);
+        let leaving = builder.nodes(&by_pool, types);
         builder.pods(&leaving);
         builder.workloads();
         builder.daemons();
@@ -102,7 +101,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the pools that nodes may come from and returns what each one can buy, the others included.
-    fn pools(&mut self, types: &Arc<[Arc<InstanceType>]>) -> TypesByPool<'a> {
+    fn pools(&mut self, types: &Arc<Types>) -> TypesByPool<'a> {
         let Applied { pools: overlaid, conflicts } = self.overlays(types);
         let mut by_pool = TypesByPool::new();
         for (pool, overlaid) in self.world.pools.iter().zip(overlaid) {
@@ -118,7 +117,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What every pool can buy; overlays look at pools that nothing is bought from now as well.
-    fn overlays(&mut self, types: &Arc<[Arc<InstanceType>]>) -> Applied {
+    fn overlays(&mut self, types: &Arc<Types>) -> Applied {
         let mut overlays = Vec::new();
         for overlay in &self.world.overlays {
             match overlay.overlay(&self.snapshot.well_known) {
@@ -144,7 +143,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the nodes that stay and returns the names of those that go.
-    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<[Arc<InstanceType>]>) -> BTreeSet<String> {
+    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<Types>) -> BTreeSet<String> {
         let mut leaving = BTreeSet::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
             let Some(meta) = machine.meta() else { continue };

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use headstart_core::catalog::InstanceType;
 use headstart_core::labels::WellKnown;
 use headstart_core::snapshot::{Labels, Spread};
 use headstart_intake::{SchedulerConfig, World, read};
@@ -25,7 +24,7 @@ fn shown(config: &str, objects: &str) -> String {
     let mut world = World::new();
     world.follow(SchedulerConfig::parse(config).unwrap());
     read("manifest", objects).0.into_iter().for_each(|document| world.add(document));
-    let taken = world.snapshot(&[] as &[Arc<InstanceType>], &WellKnown::default());
+    let taken = world.snapshot(&Arc::default(), &WellKnown::default());
     assert_eq!(taken.diagnostics, []);
     let one = |spread: &Spread| {
         let counted = |probe: &&str| {

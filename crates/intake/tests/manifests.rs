@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use headstart_core::catalog::InstanceType;
 use headstart_core::labels::WellKnown;
 use headstart_intake::{Taken, World, read};
 use insta::assert_snapshot;
@@ -16,7 +15,7 @@ fn take(text: &str) -> Taken {
     for document in documents {
         world.add(document);
     }
-    let mut taken = world.snapshot(&[] as &[Arc<InstanceType>], &WellKnown::default());
+    let mut taken = world.snapshot(&Arc::default(), &WellKnown::default());
     taken.diagnostics.extend(unreadable);
     taken
 }

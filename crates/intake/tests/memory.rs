@@ -8,7 +8,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use headstart_core::catalog::InstanceType;
 use headstart_core::labels::WellKnown;
 use headstart_intake::{Document, World};
 use serde_json::{Value, json};
@@ -135,7 +134,7 @@ fn cost(count: usize, object: impl Fn(usize) -> Value) -> (usize, usize) {
         world.add(Document { origin: String::new(), value: object(number) });
     }
     let kept = HELD.load(Relaxed) - before;
-    let taken = world.snapshot(&[] as &[Arc<InstanceType>], &WellKnown::default());
+    let taken = world.snapshot(&Arc::default(), &WellKnown::default());
     let in_snapshot = HELD.load(Relaxed) - before - kept;
     assert!(taken.diagnostics.is_empty(), "{}", taken.diagnostics[0]);
     assert_eq!(taken.snapshot.pods.len() + taken.snapshot.nodes.len(), count);

@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 
+use crate::judge::Case;
 use crate::workload::{Dice, node_class, pod};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 const CAPACITY: &str = "karpenter.sh/capacity-type";
 const ARCH: &str = "kubernetes.io/arch";
+const TYPE: &str = "node.kubernetes.io/instance-type";
+const FAMILY: &str = "karpenter.kwok.sh/instance-family";
 /// The zones of Karpenter's KWOK catalogue.
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
 const APPS: [&str; 3] = ["red", "green", "blue"];
@@ -41,6 +44,30 @@ pub fn case(seed: u64) -> Vec<Value> {
         group += 1;
     }
     objects
+}
+
+/// Case `seed` under policies other than the default ones: NodePools that ask for several values, preferences ignored,
+/// too few values made do with.
+pub fn case_with_policies(seed: u64) -> Case {
+    let mut case = Case::of(case(seed));
+    let mut dice = Dice::new(!seed);
+    for pool in case.objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
+        if let Some(requirements) = pool["spec"]["template"]["spec"]["requirements"].as_array_mut()
+            && dice.once_in(2)
+        {
+            let key = *dice.pick(&[TYPE, ZONE, ARCH, FAMILY]);
+            requirements.retain(|requirement| requirement["key"] != key);
+            let least = 1 + dice.below(if key == TYPE { 40 } else { 4 });
+            requirements.push(json!({"key": key, "operator": "Exists", "minValues": least}));
+        }
+    }
+    if dice.once_in(2) {
+        "Ignore".clone_into(&mut case.preference_policy);
+    }
+    if dice.once_in(2) {
+        "BestEffort".clone_into(&mut case.min_values_policy);
+    }
+    case
 }
 
 fn pool(dice: &mut Dice, index: usize) -> Value {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use headstart_core::catalog::{InstanceType, Offering};
 use headstart_core::labels::WellKnown;
 use headstart_core::requirement::Requirement;
+use headstart_core::types::Types;
 
 pub use error::{BadRow, CatalogError};
 
@@ -32,7 +33,7 @@ pub struct Catalog {
     pub modelled: Vec<String>,
     /// Label keys that a launch fills in.
     pub well_known: WellKnown,
-    types: Vec<Arc<InstanceType>>,
+    types: Arc<Types>,
     by_name: BTreeMap<Arc<str>, usize>,
 }
 
@@ -68,13 +69,13 @@ impl Catalog {
 
     /// A catalog of given types; of two with the same name the first is found by it.
     pub fn new(source: impl Into<String>, types: Vec<InstanceType>, well_known: WellKnown) -> Self {
-        let types: Vec<Arc<InstanceType>> = types.into_iter().map(Arc::new).collect();
+        let types: Arc<Types> = Arc::new(types.into_iter().map(Arc::new).collect());
         let by_name = types.iter().enumerate().rev().map(|(i, t)| (Arc::clone(&t.name), i)).collect();
         Self { source: source.into(), modelled: Vec::new(), well_known, types, by_name }
     }
 
     /// The instance types in catalog order.
-    pub fn types(&self) -> &[Arc<InstanceType>] {
+    pub fn types(&self) -> &Arc<Types> {
         &self.types
     }
 

@@ -32,7 +32,7 @@ fn every_price_is_above_zero_and_no_type_allocates_more_than_it_has() {
     {
         let catalog = load(&source);
         assert_eq!(catalog.types().len(), n_types, "{}", catalog.source);
-        for t in catalog.types() {
+        for t in catalog.types().iter() {
             assert_eq!(t.offerings.len(), n_offerings, "{}", t.name);
             assert!(t.offerings.iter().all(|o| o.price > Price::ZERO && o.available), "{}", t.name);
             for (resource, amount) in t.allocatable().iter() {
@@ -47,7 +47,7 @@ fn every_price_is_above_zero_and_no_type_allocates_more_than_it_has() {
 fn every_offering_is_found_by_its_key() {
     for source in [Source::Kwok, Source::Aws, Source::Azure] {
         let catalog = load(&source);
-        for t in catalog.types() {
+        for t in catalog.types().iter() {
             for o in &t.offerings {
                 let (found_type, found) = catalog.offering(&key_of(t, o)).unwrap();
                 assert_eq!((&found_type.name, found), (&t.name, o));
@@ -62,7 +62,7 @@ fn modelled_prices_say_so_and_stay_within_the_model() {
     for source in [Source::Aws, Source::Azure] {
         let catalog = load(&source);
         assert!(catalog.modelled[0].contains("spot prices and zones are modelled"));
-        for t in catalog.types() {
+        for t in catalog.types().iter() {
             for pair in t.offerings.chunks(2) {
                 assert_eq!((pair[0].capacity_type(), pair[1].capacity_type()), (ON_DEMAND, SPOT));
                 let share = pair[1].price.dollars() / pair[0].price.dollars();
@@ -184,7 +184,7 @@ fn the_generated_catalog_equals_upstreams_embedded_one() {
     let Some(path) = upstream("cloudprovider/instance_types.json") else { return };
     let (ours, theirs) = (load(&Source::Kwok), load(&Source::File(path)));
     assert_eq!(ours.types().len(), theirs.types().len());
-    for (ours, theirs) in ours.types().iter().zip(theirs.types()) {
+    for (ours, theirs) in ours.types().iter().zip(theirs.types().iter()) {
         assert_eq!(ours, theirs);
     }
     assert_eq!(ours.well_known, theirs.well_known);

@@ -30,7 +30,7 @@ async fn catalog(bench: &Bench<'_>) -> Checked {
         let found = catalog.offering(key);
         ensure(found.is_some(), || format!("{key} is not in the catalog"))?;
     }
-    for t in catalog.types() {
+    for t in catalog.types().iter() {
         for o in &t.offerings {
             let whole = !o.zone().is_empty() && !o.capacity_type().is_empty() && o.price >= Price::ZERO;
             ensure(whole, || format!("an offering of {} lacks zone, capacity type or price", t.name))?;

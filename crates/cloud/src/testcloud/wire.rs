@@ -281,7 +281,7 @@ mod tests {
             let text = serde_json::to_string(&CatalogBody::from(&ours)).unwrap();
             let body: CatalogBody = serde_json::from_str(&text).unwrap();
             let theirs = Catalog::try_from(body).unwrap();
-            assert_eq!(ours.types(), theirs.types());
+            assert_eq!(ours.types()[..], theirs.types()[..]);
             assert_eq!(ours.well_known, theirs.well_known);
             assert_eq!(ours.modelled, theirs.modelled);
         }

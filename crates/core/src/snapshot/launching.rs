@@ -7,6 +7,7 @@ use crate::labels::WellKnown;
 use crate::requirement::Requirement;
 use crate::requirements::Requirements;
 use crate::snapshot::Labels;
+use crate::types::Types;
 
 /// What a node may still turn out to be, as long as only its claim exists.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub struct Launching {
     /// What the claim asks for.
     pub requirements: Requirements,
     /// What its pool can buy.
-    pub types: Arc<[Arc<InstanceType>]>,
+    pub types: Arc<Types>,
 }
 
 /// An instance type that a launch may end with, and through which offerings.

@@ -16,10 +16,10 @@ pub use selector::{Labels, Selector};
 pub use shape::{HostPort, Namespaces, PodTerm, PodTerms, Shape, Spread, Volume, Weighted};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, untolerated};
 
-use crate::catalog::InstanceType;
 use crate::labels::WellKnown;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
+use crate::types::Types;
 
 /// Everything a decision depends on.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +116,7 @@ pub struct Pool {
     /// What all nodes and claims of the pool have now, those being deleted included.
     pub used: Resources,
     /// What can be bought, overlays applied.
-    pub types: Arc<[Arc<InstanceType>]>,
+    pub types: Arc<Types>,
 }
 
 /// A node that exists or is on its way.

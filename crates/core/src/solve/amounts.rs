@@ -48,13 +48,14 @@ impl Columns {
                 }
             }
         };
-        for instance_type in snapshot.pools.iter().flat_map(|pool| pool.types.iter()) {
-            see(&instance_type.capacity, Seen::Sold);
-            see(&instance_type.overhead.total(), Seen::Sold);
-        }
         for node in &snapshot.nodes {
             see(&node.allocatable, Seen::There);
             see(&node.requested, Seen::There);
+        }
+        for (name, sold) in snapshot.pools.iter().flat_map(|pool| &pool.types.units.0) {
+            if let Some(unit) = asked.get_mut(&**name) {
+                unit.join(*sold);
+            }
         }
         let rest = asked.keys().copied().filter(|name| ![CPU, MEMORY, PODS].contains(name));
         let names: Vec<&str> = [CPU, MEMORY, PODS].into_iter().chain(rest).collect();
@@ -101,6 +102,22 @@ impl Columns {
     }
 }
 
+/// How finely amounts on sale are given, for each resource.
+#[derive(Debug, Default)]
+pub(crate) struct Units(BTreeMap<Box<str>, Unit>);
+
+impl Units {
+    /// Takes notice of amounts that are on sale.
+    pub(crate) fn see(&mut self, sold: &Resources) {
+        for (name, amount) in sold.iter() {
+            match self.0.get_mut(name) {
+                Some(unit) => unit.see(amount, Seen::Sold),
+                None => self.0.entry(name.into()).or_default().see(amount, Seen::Sold),
+            }
+        }
+    }
+}
+
 /// Where an amount was seen; later variants say better how large amounts can sensibly be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seen {
@@ -127,12 +144,13 @@ impl Unit {
         while nanos % UNITS[self.level] != 0 {
             self.level += 1;
         }
-        let size = nanos.saturating_abs();
-        self.largest = match self.largest {
-            Some((before, largest)) if before == seen => Some((seen, largest.max(size))),
-            Some((before, largest)) if before > seen => Some((before, largest)),
-            _ => Some((seen, size)),
-        };
+        self.largest = self.largest.max(Some((seen, nanos.saturating_abs())));
+    }
+
+    /// Takes notice of all that another unit has seen.
+    fn join(&mut self, other: Self) {
+        self.level = self.level.max(other.level);
+        self.largest = self.largest.max(other.largest);
     }
 
     fn step(self) -> i128 {

@@ -87,7 +87,7 @@ impl TaintSets {
 }
 
 /// What of a pod decides its place: namespace, shape and volumes.
-type Need = (Arc<str>, Shape, Box<[Volume]>);
+type Need = (Arc<str>, Arc<Shape>, Box<[Volume]>);
 
 /// All classes, and which one each pod belongs to.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ impl Classes {
         &mut self,
         cx: &mut Context<'_>,
         namespace: Arc<str>,
-        shape: Shape,
+        shape: Arc<Shape>,
         volumes: Box<[Volume]>,
         avoidable: bool,
     ) -> Class {
@@ -178,7 +178,7 @@ impl Classes {
         }
         Class {
             need: cx.columns.need(&shape.requests),
-            shape: Arc::new(shape),
+            shape,
             namespace,
             volumes,
             variants,
@@ -340,7 +340,7 @@ fn selector_keys(snapshot: &Snapshot) -> Option<BTreeSet<Arc<str>>> {
 }
 
 /// What of a pod matters: its shape without labels that nobody looks at, and its namespace if somebody might.
-fn project(pod: &Pod, looked_at: Option<&BTreeSet<Arc<str>>>) -> (Arc<str>, Shape) {
+fn project(pod: &Pod, looked_at: Option<&BTreeSet<Arc<str>>>) -> (Arc<str>, Arc<Shape>) {
     let shape = &*pod.shape;
     let labels = looked_at.map_or_else(Labels::new, |keys| {
         shape
@@ -350,8 +350,13 @@ fn project(pod: &Pod, looked_at: Option<&BTreeSet<Arc<str>>>) -> (Arc<str>, Shap
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect()
     });
-    let namespace = if looked_at.is_some() { pod.namespace.clone() } else { "".into() };
-    (namespace, Shape { labels, priority: 0, ..shape.clone() })
+    let namespace = if looked_at.is_some() { pod.namespace.clone() } else { Arc::default() };
+    let shape = if shape.priority == 0 && shape.labels.len() == labels.len() {
+        pod.shape.clone()
+    } else {
+        Arc::new(Shape { labels, priority: 0, ..shape.clone() })
+    };
+    (namespace, shape)
 }
 
 /// Every label key that requirements or groups mention: other labels of nodes decide nothing.

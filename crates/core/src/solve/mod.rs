@@ -29,6 +29,8 @@ mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use amounts::Units;
+pub(crate) use bits::Bits;
 pub use relax::Dropped;
 
 use crate::explain::Obstacle;

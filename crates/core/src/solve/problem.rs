@@ -213,7 +213,7 @@ fn pool_rows<'a>(
     PoolRows {
         taints: taint_sets.add(&pool.taints),
         min_values: template.has_min_values(),
-        reserved: pool.types.iter().flat_map(|t| &t.offerings).any(crate::catalog::Offering::is_reserved),
+        reserved: rows.some_are_reserved(),
         template: reqs.intern(template),
         pool,
         rows,

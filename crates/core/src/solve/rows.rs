@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::catalog::{InstanceType, Offering};
 use crate::price::Price;
@@ -17,25 +17,18 @@ use crate::snapshot::HostPort;
 use crate::solve::amounts::{CPU_COLUMN, Columns};
 use crate::solve::bits::Bits;
 use crate::solve::reqs::{ReqId, ReqSets};
+use crate::types::Types;
 
 /// What can be bought for a pool.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    types: Arc<[Arc<InstanceType>]>,
+    types: Arc<Types>,
     all: Vec<Row>,
     /// Room for pods after daemons, row by row, one amount for each column.
     room: Vec<i64>,
     stride: usize,
-    /// Offerings of all rows, those of one row together.
-    offerings: Vec<(u32, u32)>,
-    by_type: KeyIndex,
-    by_offering: KeyIndex,
-    available: Bits,
-    some_types_repeat: bool,
-    /// Zone and capacity type of each offering, by number.
-    labels: Vec<(u8, u8)>,
-    zones: Vec<Arc<str>>,
-    capacity_types: Vec<Arc<str>>,
+    /// Rows whose labels can meet a requirement.
+    meeting: FxHashMap<Requirement, Bits>,
     usable: FxHashMap<ReqId, Rc<Usable>>,
     priced: FxHashMap<ReqId, Rc<Vec<Buy>>>,
     /// Daemon pods that run together on some types.
@@ -82,85 +75,66 @@ pub(crate) struct Buy {
 impl Rows {
     /// Lays out the types; `daemons_of` says which daemons would run on a type.
     pub(crate) fn new(
-        types: &Arc<[Arc<InstanceType>]>,
+        types: &Arc<Types>,
         columns: &Columns,
         mut daemons_of: impl FnMut(&InstanceType) -> DaemonSet,
     ) -> Self {
         let stride = columns.len();
-        let mut daemon_sets: Vec<DaemonSet> = Vec::new();
-        let mut drafts = Vec::new();
-        for (of_type, instance_type) in types.iter().enumerate() {
-            let set = daemons_of(instance_type);
-            let daemons =
-                daemon_sets.iter().position(|known| known.members == set.members).unwrap_or_else(|| {
-                    daemon_sets.push(set);
+        let mut daemon_sets: Vec<(DaemonSet, Vec<i64>)> = Vec::new();
+        let mut drafts: Vec<(Row, Vec<i64>)> = Vec::with_capacity(types.sold.len());
+        let mut last = None;
+        for sold in &types.sold {
+            if last.is_none_or(|(of_type, _)| of_type != sold.of_type) {
+                let set = daemons_of(&types[sold.of_type as usize]);
+                let known = daemon_sets.iter().position(|(known, _)| known.members == set.members);
+                let daemons = known.unwrap_or_else(|| {
+                    let overhead = columns.need(&set.requests);
+                    daemon_sets.push((set, overhead));
                     daemon_sets.len() - 1
                 });
-            let overhead = columns.need(&daemon_sets[daemons].requests);
-            for (allocatable, offerings) in by_allocatable(instance_type) {
-                // COMPAT: a negative amount of anything means that nothing fits.
-                if allocatable.iter().any(|(_, amount)| amount.is_negative()) {
-                    continue;
-                }
-                let room: Vec<i64> = columns
-                    .room(&allocatable)
-                    .iter()
-                    .zip(&overhead)
-                    .map(|(room, daemons)| room - daemons)
-                    .collect();
-                if room.iter().all(|room| *room >= 0) {
-                    drafts.push((of_type, daemons, room, offerings));
-                }
+                last = Some((sold.of_type, daemons));
+            }
+            let Some((of_type, daemons)) = last else { continue };
+            let mut room = columns.room(&sold.allocatable);
+            for (room, overhead) in room.iter_mut().zip(&daemon_sets[daemons].1) {
+                *room -= overhead;
+            }
+            if room.iter().all(|room| *room >= 0) {
+                drafts.push((Row { of_type, daemons: daemons as u32, offerings: sold.offerings }, room));
             }
         }
-        drafts.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| types[a.0].name.cmp(&types[b.0].name)));
-        let mut names: FxHashSet<&str> = FxHashSet::default();
-        let some_types_repeat = !drafts.iter().all(|(of_type, ..)| names.insert(&types[*of_type].name));
+        let name = |row: &Row| &types[row.of_type as usize].name;
+        drafts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| name(&a.0).cmp(name(&b.0))));
         let mut all = Self {
             types: types.clone(),
             all: Vec::with_capacity(drafts.len()),
             room: Vec::with_capacity(drafts.len() * stride),
             stride,
-            offerings: Vec::new(),
-            by_type: KeyIndex::default(),
-            by_offering: KeyIndex::default(),
-            available: Bits::default(),
-            some_types_repeat,
-            labels: Vec::new(),
-            zones: Vec::new(),
-            capacity_types: Vec::new(),
+            meeting: FxHashMap::default(),
             usable: FxHashMap::default(),
             priced: FxHashMap::default(),
-            daemon_sets,
+            daemon_sets: daemon_sets.into_iter().map(|(set, _)| set).collect(),
         };
-        for (of_type, daemons, room, offerings) in drafts {
-            let from = all.offerings.len() as u32;
-            all.offerings.extend(offerings.iter().map(|offering| (of_type as u32, *offering)));
-            let to = all.offerings.len() as u32;
-            all.all.push(Row { of_type: of_type as u32, daemons: daemons as u32, offerings: (from, to) });
+        for (row, room) in drafts {
+            all.all.push(row);
             all.room.extend(room);
-        }
-        all.available = Bits::none(all.offerings.len());
-        for index in 0..all.offerings.len() {
-            let (of_type, offering) = all.offerings[index];
-            let offering = &types[of_type as usize].offerings[offering as usize];
-            if offering.available {
-                all.available.insert(index);
-            }
-            let zone = number(&mut all.zones, offering.zone());
-            all.labels.push((zone, number(&mut all.capacity_types, offering.capacity_type())));
         }
         all
     }
 
+    /// Whether some offering is reserved.
+    pub(crate) fn some_are_reserved(&self) -> bool {
+        self.types.kinds.iter().any(|kind| kind.reserved)
+    }
+
     /// The zones whose bits are set, in order.
     pub(crate) fn zones(&self, bits: u64) -> Vec<Arc<str>> {
-        named(&self.zones, bits)
+        named(&self.types.zones, bits)
     }
 
     /// The capacity types whose bits are set, in order.
     pub(crate) fn capacity_types(&self, bits: u64) -> Vec<Arc<str>> {
-        named(&self.capacity_types, bits)
+        named(&self.types.capacity_types, bits)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -188,8 +162,24 @@ impl Rows {
     }
 
     pub(crate) fn offering(&self, index: usize) -> &Offering {
-        let (of_type, offering) = self.offerings[index];
-        &self.types[of_type as usize].offerings[offering as usize]
+        self.types.offering(index)
+    }
+
+    /// Leaves only rows whose labels can meet a requirement.
+    fn keep_meeting(&mut self, rows: &mut Bits, requirement: &Requirement) {
+        if let Some(known) = self.meeting.get(requirement) {
+            rows.and(known);
+            return;
+        }
+        let Some(of_type) = self.types.meeting(requirement) else { return };
+        let mut met = Bits::none(self.all.len());
+        for (index, row) in self.all.iter().enumerate() {
+            if of_type[row.of_type as usize] {
+                met.insert(index);
+            }
+        }
+        rows.and(&met);
+        self.meeting.insert(requirement.clone(), met);
     }
 
     /// The rows whose type can meet the requirements and has an available offering that meets them too.
@@ -200,9 +190,7 @@ impl Rows {
         let requirements = reqs.get(id).clone();
         let mut rows = Bits::all(self.all.len());
         for requirement in requirements.iter() {
-            let (rows_of, types) = (&self.all, &self.types);
-            let of_row = |row: usize| &types[rows_of[row].of_type as usize].requirements;
-            rows.and(self.by_type.meeting(requirement, rows_of.len(), of_row));
+            self.keep_meeting(&mut rows, requirement);
         }
         let offerings = self.usable_offerings(&requirements, reqs);
         for (row, of) in self.all.iter().enumerate() {
@@ -216,29 +204,25 @@ impl Rows {
     }
 
     /// Available offerings that meet the requirements.
-    pub(crate) fn usable_offerings(&mut self, requirements: &Requirements, reqs: &ReqSets) -> Bits {
-        let mut usable = self.available.clone();
-        let count = self.offerings.len();
-        let (offerings, types) = (&self.offerings, &self.types);
-        let of = |index: usize| {
-            let (of_type, offering) = offerings[index];
-            &types[of_type as usize].offerings[offering as usize].requirements
+    pub(crate) fn usable_offerings(&self, requirements: &Requirements, reqs: &ReqSets) -> Bits {
+        let meets = |own: &Requirement| match requirements.get(own.key()) {
+            Some(asked) => !conflict(own, asked),
+            // An offering may name a label that the requirements do not know only if a launch fills it in.
+            None => reqs.well_known().has(own.key()) || own.operator().allows_absence(),
         };
-        for requirement in requirements.iter() {
-            usable.and(self.by_offering.meeting(requirement, count, of));
+        let mut usable = Bits::none(self.types.offerings.len());
+        for kind in &self.types.kinds {
+            if self.offering(kind.example as usize).requirements.iter().all(meets) {
+                usable.or(&kind.offerings);
+            }
         }
-        // An offering may name labels that the requirements do not know; that is fine only if a launch fills them in.
-        usable.and(&self.by_offering.nameable(count, of, |requirement| {
-            reqs.well_known().has(requirement.key())
-                || requirements.has(requirement.key())
-                || requirement.operator().allows_absence()
-        }));
+        usable.and(&self.types.available);
         usable
     }
 
     /// Whether a type has several rows, or a name several types.
     pub(crate) fn some_types_repeat(&self) -> bool {
-        self.some_types_repeat
+        self.types.some_repeat
     }
 
     /// The cheapest launchable offering of every row that the requirements leave, cheapest first.
@@ -247,7 +231,8 @@ impl Rows {
             return known.clone();
         }
         let usable = self.usable(id, reqs);
-        let offerings = self.usable_offerings(&reqs.get(id).clone(), reqs);
+        let mut offerings = self.usable_offerings(reqs.get(id), reqs);
+        offerings.and(&self.types.launchable);
         let mut buys: Vec<Buy> = usable
             .rows
             .iter()
@@ -255,18 +240,17 @@ impl Rows {
                 let (from, to) = self.all[row].offerings;
                 let nothing =
                     Buy { price: Price::MAX, row: row as u32, offering: from, zones: 0, capacity_types: 0 };
-                (from..to)
-                    .filter(|index| {
-                        offerings.has(*index as usize) && self.offering(*index as usize).launchable()
-                    })
-                    .fold(nothing, |best, index| {
-                        let (zone, capacity_type) = self.labels[index as usize];
-                        let zones = best.zones | 1 << zone;
-                        let capacity_types = best.capacity_types | 1 << capacity_type;
-                        let price = self.offering(index as usize).price;
-                        let offering = if price < best.price { index } else { best.offering };
-                        Buy { price: price.min(best.price), row: best.row, offering, zones, capacity_types }
-                    })
+                (from..to).filter(|index| offerings.has(*index as usize)).fold(nothing, |best, index| {
+                    let listed = &self.types.offerings[index as usize];
+                    let (zone, capacity_type) = self.types.kinds[listed.kind as usize].labels;
+                    Buy {
+                        price: listed.price.min(best.price),
+                        row: best.row,
+                        offering: if listed.price < best.price { index } else { best.offering },
+                        zones: best.zones | zone,
+                        capacity_types: best.capacity_types | capacity_type,
+                    }
+                })
             })
             .collect();
         buys.sort_by(|a, b| {
@@ -337,95 +321,9 @@ impl Usable {
     }
 }
 
-/// The number of a name; names beyond the sixty-fourth share the last number.
-fn number(names: &mut Vec<Arc<str>>, name: &str) -> u8 {
-    let at = names.iter().position(|known| &**known == name).unwrap_or_else(|| {
-        names.push(name.into());
-        names.len() - 1
-    });
-    at.min(63) as u8
-}
-
 fn named(names: &[Arc<str>], bits: u64) -> Vec<Arc<str>> {
     let chosen = names.iter().enumerate().filter(|(at, _)| bits & (1 << at.min(&63)) != 0);
     let mut chosen: Vec<_> = chosen.map(|(_, name)| name.clone()).collect();
     chosen.sort_unstable();
     chosen
-}
-
-/// Allocatable vectors of a type with the available offerings that have them; the type's own comes first.
-fn by_allocatable(instance_type: &InstanceType) -> Vec<(Resources, Vec<u32>)> {
-    let mut groups: Vec<(Resources, Vec<u32>)> = vec![(instance_type.allocatable(), Vec::new())];
-    for (index, offering) in instance_type.offerings.iter().enumerate() {
-        let own = offering.capacity_override.is_some() || offering.overhead_override.is_some();
-        let allocatable = if own { instance_type.allocatable_with(offering) } else { groups[0].0.clone() };
-        match groups.iter_mut().find(|(known, _)| *known == allocatable) {
-            Some((_, offerings)) => offerings.push(index as u32),
-            None => groups.push((allocatable, vec![index as u32])),
-        }
-    }
-    groups
-}
-
-/// For each label key, the distinct requirements that things have on it and which things have each.
-#[derive(Debug, Default)]
-struct KeyIndex {
-    keys: FxHashMap<Arc<str>, Vec<(Requirement, Bits)>>,
-    meeting: FxHashMap<Requirement, Bits>,
-    named: Option<Vec<(Requirement, Bits)>>,
-}
-
-impl KeyIndex {
-    /// Which things do not conflict with a requirement.
-    fn meeting<'a>(
-        &mut self,
-        requirement: &Requirement,
-        count: usize,
-        of: impl Fn(usize) -> &'a Requirements,
-    ) -> &Bits {
-        if !self.meeting.contains_key(requirement) {
-            let key = requirement.key();
-            let groups = self.keys.entry(key.into()).or_insert_with(|| group(count, |i| of(i).get(key)));
-            let mut met = Bits::all(count);
-            for (own, things) in groups.iter().filter(|(own, _)| conflict(own, requirement)) {
-                debug_assert_eq!(own.key(), key);
-                met.without(things);
-            }
-            self.meeting.insert(requirement.clone(), met);
-        }
-        &self.meeting[requirement]
-    }
-
-    /// Which things name only labels that are allowed.
-    fn nameable<'a>(
-        &mut self,
-        count: usize,
-        of: impl Fn(usize) -> &'a Requirements,
-        allowed: impl Fn(&Requirement) -> bool,
-    ) -> Bits {
-        let named = self.named.get_or_insert_with(|| {
-            let mut by_requirement: FxHashMap<&Requirement, Bits> = FxHashMap::default();
-            for index in 0..count {
-                for requirement in of(index).iter() {
-                    by_requirement.entry(requirement).or_insert_with(|| Bits::none(count)).insert(index);
-                }
-            }
-            by_requirement.into_iter().map(|(requirement, things)| (requirement.clone(), things)).collect()
-        });
-        let mut fine = Bits::all(count);
-        for (_, things) in named.iter().filter(|(requirement, _)| !allowed(requirement)) {
-            fine.without(things);
-        }
-        fine
-    }
-}
-
-fn group<'a>(count: usize, own: impl Fn(usize) -> Option<&'a Requirement>) -> Vec<(Requirement, Bits)> {
-    let mut groups: FxHashMap<&Requirement, Bits> = FxHashMap::default();
-    for index in 0..count {
-        if let Some(requirement) = own(index) {
-            groups.entry(requirement).or_insert_with(|| Bits::none(count)).insert(index);
-        }
-    }
-    groups.into_iter().map(|(requirement, things)| (requirement.clone(), things)).collect()
 }

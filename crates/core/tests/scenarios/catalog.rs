@@ -8,6 +8,7 @@ use headstart_core::price::Price;
 use headstart_core::requirement::Requirement;
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::{CPU, MEMORY, PODS, Resources};
+use headstart_core::types::Types;
 
 /// Labels that launches fill in with these catalogues.
 pub(crate) fn well_known() -> WellKnown {
@@ -17,8 +18,8 @@ pub(crate) fn well_known() -> WellKnown {
 }
 
 /// The catalogue of that name: `F`, `A`, or a number of types of growing size.
-pub(crate) fn catalog(name: &str) -> Arc<[Arc<InstanceType>]> {
-    match name {
+pub(crate) fn catalog(name: &str) -> Arc<Types> {
+    Arc::new(Types::new(match name {
         "F" => [
             ("default", "4", "4Gi", "5", "amd64", ""),
             ("small", "2", "2Gi", "5", "amd64", ""),
@@ -44,7 +45,7 @@ pub(crate) fn catalog(name: &str) -> Arc<[Arc<InstanceType>]> {
                 Arc::new(instance_type(&format!("fake-it-{i}"), capacity, "amd64"))
             })
             .collect(),
-    }
+    }))
 }
 
 pub(crate) fn resources(amounts: &[(&str, &str)]) -> Resources {
@@ -99,7 +100,7 @@ pub(crate) fn instance_type(name: &str, capacity: Resources, arch: &str) -> Inst
 }
 
 /// Every combination of size, zone, capacity type, system and architecture, each with a single offering.
-fn assorted() -> Arc<[Arc<InstanceType>]> {
+fn assorted() -> Vec<Arc<InstanceType>> {
     let mut all = Vec::new();
     for cpu in [1, 2, 4, 8, 16, 32, 64] {
         for memory in [1, 2, 4, 8, 16, 32, 64, 128] {
@@ -138,5 +139,5 @@ fn assorted() -> Arc<[Arc<InstanceType>]> {
             }
         }
     }
-    all.into()
+    all
 }

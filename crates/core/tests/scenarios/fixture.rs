@@ -34,6 +34,7 @@ use headstart_core::snapshot::{
     PodTerm, Pool, Preferences, Reserved, Selector, Shape, Snapshot, Spread, Taint, Toleration,
     TolerationOperator, Volume, Weighted,
 };
+use headstart_core::types::Types;
 
 use crate::catalog::{catalog, well_known};
 
@@ -60,7 +61,8 @@ pub(crate) fn parse(text: &str) -> Snapshot {
         match kind {
             "reserve" | "override" | "unavailable" | "attach" => {
                 let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-                types = types.iter().map(|known| Arc::new(edited(known, kind, &words))).collect();
+                let edited = types.iter().map(|known| Arc::new(edited(known, kind, &words)));
+                types = Arc::new(edited.collect());
             }
             "types" => types = catalog(name),
             "pool" => snapshot.pools.push(pool(name, &words, &types)),
@@ -155,7 +157,7 @@ pub(crate) fn amounts(text: &str) -> Resources {
     text.split(',').map(|part| part.split_once(':').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect()
 }
 
-fn pool(name: &str, words: &[&str], types: &Arc<[Arc<InstanceType>]>) -> Pool {
+fn pool(name: &str, words: &[&str], types: &Arc<Types>) -> Pool {
     let mut pool = Pool { name: name.into(), types: types.clone(), ..Pool::default() };
     for (word, value) in words.iter().map(|word| word.split_once('=').unwrap()) {
         match word {

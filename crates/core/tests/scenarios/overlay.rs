@@ -5,17 +5,15 @@
 
 use std::sync::Arc;
 
-use headstart_core::catalog::InstanceType;
 use headstart_core::overlay::{Applied, Offered, Overlay, PriceChange, apply};
 use headstart_core::price::Price;
+use headstart_core::types::Types;
 use insta::assert_snapshot;
 
 use crate::catalog::{instance_type, resources, well_known};
 use crate::fixture::{amounts, parse, requirement};
 
-type Types = Arc<[Arc<InstanceType>]>;
-
-fn types() -> Types {
+fn types() -> Arc<Types> {
     let one = |name: &str| {
         let mut made =
             instance_type(name, resources(&[("cpu", "2"), ("memory", "2Gi"), ("pods", "9")]), "amd64");
@@ -24,7 +22,7 @@ fn types() -> Types {
         }
         Arc::new(made)
     };
-    ["a", "b"].iter().map(|name| one(name)).collect()
+    Arc::new(["a", "b"].iter().map(|name| one(name)).collect())
 }
 
 fn overlay(line: &str) -> Overlay {
@@ -43,7 +41,7 @@ fn overlay(line: &str) -> Overlay {
     overlay
 }
 
-fn overlaid(scenario: &str) -> (Types, Applied, Vec<Arc<str>>) {
+fn overlaid(scenario: &str) -> (Arc<Types>, Applied, Vec<Arc<str>>) {
     let is_overlay = |line: &&str| line.trim_start().starts_with("overlay");
     let overlays: Vec<_> = scenario.lines().filter(is_overlay).map(overlay).collect();
     let rest: Vec<_> = scenario.lines().filter(|line| !is_overlay(line)).collect();

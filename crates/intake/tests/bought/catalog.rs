@@ -7,8 +7,9 @@ use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 use headstart_core::price::Price;
 use headstart_core::requirement::Requirement;
 use headstart_core::requirements::Requirements;
+use headstart_core::types::Types;
 
-pub(crate) fn catalog() -> Vec<Arc<InstanceType>> {
+pub(crate) fn catalog() -> Arc<Types> {
     let offering = |(capacity_type, zone)| Offering {
         requirements: Requirements::from_labels([(CAPACITY_TYPE, capacity_type), (ZONE, zone)]),
         price: Price::from_dollars(1.0),
@@ -36,5 +37,5 @@ pub(crate) fn catalog() -> Vec<Arc<InstanceType>> {
             ..InstanceType::default()
         })
     };
-    [("a", "2", 1), ("b", "4", 3)].map(one).into()
+    Arc::new([("a", "2", 1), ("b", "4", 3)].map(one).into_iter().collect())
 }

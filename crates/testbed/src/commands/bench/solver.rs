@@ -3,13 +3,18 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use headstart_cloud::catalog::{Catalog, Source};
+use headstart_core::catalog::InstanceType;
+use headstart_core::quantity::Quantity;
+use headstart_core::resources::CPU;
 use headstart_testbed::instance_types::kwok_file;
 use headstart_testbed::judge::{Answer, Case, Program};
 use headstart_testbed::workload;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 /// Measure our solver side by side with Karpenter's unmodified scheduler.
 ///
@@ -40,30 +45,46 @@ const RUNS: usize = 5;
 struct Workload {
     name: &'static str,
     pods: usize,
+    sizes: Sizes,
     /// Whether Karpenter is asked, too.
     compared: bool,
     objects: fn(usize, u64) -> Vec<Value>,
 }
 
-const WORKLOADS: [Workload; 11] = {
-    const fn of(name: &'static str, pods: usize, objects: fn(usize, u64) -> Vec<Value>) -> Workload {
-        Workload { name, pods, compared: true, objects }
+/// Which instance types may be bought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sizes {
+    /// All of them, up to machines with hundreds of processors: few nodes.
+    All,
+    /// What most people allow: up to 32 processors, so many nodes.
+    UpTo32,
+}
+
+const WORKLOADS: [Workload; 16] = {
+    type Objects = fn(usize, u64) -> Vec<Value>;
+    const fn of(name: &'static str, pods: usize, sizes: Sizes, objects: Objects) -> Workload {
+        Workload { name, pods, sizes, compared: true, objects }
     }
-    const fn alone(name: &'static str, pods: usize, objects: fn(usize, u64) -> Vec<Value>) -> Workload {
-        Workload { name, pods, compared: false, objects }
+    const fn alone(name: &'static str, pods: usize, sizes: Sizes, objects: Objects) -> Workload {
+        Workload { name, pods, sizes, compared: false, objects }
     }
     [
-        of("100 classes", 1_000, |n, seed| workload::classes(n, 100, seed)),
-        of("100 classes", 3_000, |n, seed| workload::classes(n, 100, seed)),
-        of("100 classes", 10_000, |n, seed| workload::classes(n, 100, seed)),
-        of("100 classes, constrained", 10_000, |n, seed| workload::mixed(n, 100, seed)),
-        of("all distinct", 10_000, workload::distinct),
-        of("diverse", 1_000, workload::diverse),
-        of("diverse", 10_000, workload::diverse),
-        of("90 % infeasible", 1_000, |n, seed| workload::infeasible(n, 100, seed)),
-        of("90 % infeasible", 10_000, |n, seed| workload::infeasible(n, 100, seed)),
-        alone("500 classes", 100_000, |n, seed| workload::classes(n, 500, seed)),
-        alone("100 classes on 15,000 nodes", 10_000, |n, seed| {
+        of("100 classes", 1_000, Sizes::All, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes", 3_000, Sizes::All, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes", 10_000, Sizes::All, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes, ≤ 32 CPUs", 1_000, Sizes::UpTo32, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes, ≤ 32 CPUs", 3_000, Sizes::UpTo32, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes, ≤ 32 CPUs", 10_000, Sizes::UpTo32, |n, seed| workload::classes(n, 100, seed)),
+        of("100 classes, constrained", 10_000, Sizes::All, |n, seed| workload::mixed(n, 100, seed)),
+        of("all distinct", 10_000, Sizes::All, workload::distinct),
+        of("all distinct, ≤ 32 CPUs", 10_000, Sizes::UpTo32, workload::distinct),
+        of("90 % infeasible", 1_000, Sizes::All, |n, seed| workload::infeasible(n, 100, seed)),
+        of("90 % infeasible", 10_000, Sizes::All, |n, seed| workload::infeasible(n, 100, seed)),
+        of("diverse", 1_000, Sizes::All, workload::diverse),
+        of("diverse", 3_000, Sizes::All, workload::diverse),
+        alone("diverse, ours alone", 10_000, Sizes::All, workload::diverse),
+        alone("500 classes", 100_000, Sizes::All, |n, seed| workload::classes(n, 500, seed)),
+        alone("100 classes on 15,000 nodes", 10_000, Sizes::All, |n, seed| {
             let mut objects = workload::classes(n, 100, seed);
             objects.extend(workload::existing_nodes(15_000, seed));
             objects
@@ -84,21 +105,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         eprintln!("warning: this is a debug build; use `make bench` for numbers worth keeping");
     }
     let catalog = Catalog::load(&Source::Aws)?;
-    let mut file = tempfile::NamedTempFile::with_suffix(".json")?;
-    serde_json::to_writer(&mut file, &kwok_file(&catalog))?;
+    let all = instance_types(&catalog)?;
+    let small = instance_types(&up_to_32(&catalog))?;
     let mut rows: Vec<Row> = Vec::new();
     for workload in WORKLOADS.iter().filter(|workload| workload.name.contains(&arguments.only)) {
         let case = Case::of((workload.objects)(workload.pods, arguments.seed));
+        let types = if workload.sizes == Sizes::All { all.path() } else { small.path() };
         eprintln!("{}: {} pods, our solver", workload.name, workload.pods);
         let mut runs = Vec::new();
         for _ in 0..RUNS {
-            runs.push(Program::ours(file.path())?.ask(&case)?);
+            runs.push(Program::ours(types)?.ask(&case)?);
         }
         runs.sort_by(|a, b| a.cpu_millis.total_cmp(&b.cpu_millis));
         let ours = runs.swap_remove(RUNS / 2);
         let karpenter = if workload.compared && !arguments.alone && workload.pods <= arguments.most {
             eprintln!("{}: {} pods, Karpenter's scheduler (minutes)", workload.name, workload.pods);
-            Some(Program::karpenter(Some(file.path()))?.ask(&case)?)
+            Some(Program::karpenter(Some(types))?.ask(&case)?)
         } else {
             None
         };
@@ -113,6 +135,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The catalogue as a file that both read.
+fn instance_types(catalog: &Catalog) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::with_suffix(".json")?;
+    serde_json::to_writer(&mut file, &kwok_file(catalog))?;
+    Ok(file)
+}
+
+fn up_to_32(catalog: &Catalog) -> Catalog {
+    let small = |known: &&Arc<InstanceType>| known.capacity.get(CPU) <= Quantity::from_units(32);
+    let types = catalog.types().iter().filter(small).map(|known| (**known).clone()).collect();
+    Catalog::new(catalog.source.clone(), types, catalog.well_known.clone())
+}
+
 fn report(rows: &[Row], catalog: &Catalog, seed: u64) -> String {
     let offerings: usize = catalog.types().iter().map(|instance_type| instance_type.offerings.len()).sum();
     format!(
@@ -121,7 +156,8 @@ fn report(rows: &[Row], catalog: &Catalog, seed: u64) -> String {
 `make bench` wrote this file. Both solvers read the same objects and the same {} instance types of AWS with {offerings} offerings,
 each in a process of its own on {} cores: ours, and the unmodified scheduler of Karpenter 1.15.0 with one worker. Times count
 from decoded objects to the plan. Ours is the median of {RUNS} runs; Karpenter runs once. Workloads come from seed {seed}
-(`crates/testbed/src/workload.rs`). Peak memory is that of the whole process, its JSON input included.
+(`crates/testbed/src/workload.rs`). Peak memory is that of the whole process, its JSON input included. `≤ 32 CPUs` leaves out
+larger types, as most NodePools do: more and smaller nodes, which is what costs Karpenter time.
 
 {}
 CPU time grows with the number of pods like this:
