@@ -70,7 +70,7 @@ binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the
 suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
 	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)
 
-bench: ## Measure the solver side by side with Karpenter's (about 40 minutes) and write docs/benchmarks.md
+bench: ## Measure the solver side by side with Karpenter's (most of an hour) and write docs/benchmarks.md
 	@$(TESTBED_RELEASE) bench solver --write docs/benchmarks.md $(ARGS)
 
 bench-reaction: build ## Measure how Karpenter reacts to load on the testbed (ARGS="--pods 1000 --runs 1")

@@ -6,7 +6,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::catalog::{InstanceType, Offering};
 use crate::price::Price;
@@ -34,6 +34,7 @@ pub struct Types {
     /// How finely amounts of each resource are given.
     pub(crate) units: Units,
     labels: FxHashMap<Arc<str>, Label>,
+    by_name: FxHashMap<Arc<str>, u32>,
 }
 
 /// A type with what pods can use of it when it is bought in one of these ways.
@@ -100,12 +101,20 @@ impl Types {
                 types.sold.push(Sold { of_type: of_type as u32, allocatable, offerings: (from, to) });
             }
         }
-        let mut names: FxHashSet<&str> = FxHashSet::default();
-        types.some_repeat = !types.sold.iter().all(|sold| names.insert(&all[sold.of_type as usize].name));
+        for (index, known) in all.iter().enumerate() {
+            types.by_name.entry(known.name.clone()).or_insert(index as u32);
+        }
+        types.some_repeat = types.by_name.len() < all.len()
+            || types.sold.windows(2).any(|two| two[0].of_type == two[1].of_type);
         types.labels = labels(&all);
         types.all = all;
         types.sort_offerings();
         types
+    }
+
+    /// The type of that name, the first if there are several.
+    pub fn named(&self, name: &str) -> Option<&Arc<InstanceType>> {
+        self.by_name.get(name).map(|index| &self.all[*index as usize])
     }
 
     pub(crate) fn offering(&self, index: usize) -> &Offering {

@@ -235,11 +235,11 @@ impl<'a> Machine<'a> {
 
 /// The least that any type which the node may be of can attach, for each driver.
 fn volume_limits(types: &Types, labels: &Labels, launching: Option<&Launching>) -> BTreeMap<Arc<str>, u32> {
-    let may_be = |known: &&Arc<InstanceType>| match (labels.get(INSTANCE_TYPE), launching) {
-        (Some(name), _) => known.name == *name,
-        (None, Some(launching)) => launching.requirements.allow(INSTANCE_TYPE, &known.name),
-        (None, None) => false,
-    };
+    if let Some(name) = labels.get(INSTANCE_TYPE) {
+        return types.named(name).map(|known| known.volume_limits.clone()).unwrap_or_default();
+    }
+    let Some(launching) = launching else { return BTreeMap::new() };
+    let may_be = |known: &&Arc<InstanceType>| launching.requirements.allow(INSTANCE_TYPE, &known.name);
     let mut limits: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for (driver, limit) in types.iter().filter(may_be).flat_map(|known| &known.volume_limits) {
         limits.entry(driver.clone()).and_modify(|least| *least = (*least).min(*limit)).or_insert(*limit);

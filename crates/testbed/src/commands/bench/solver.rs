@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 /// Measure our solver side by side with Karpenter's unmodified scheduler.
 ///
 /// Both read the same objects and the same instance types, each in a process of its own. Time counts from decoded objects to
-/// the plan. Karpenter needs about half an hour for the default sizes on two cores.
+/// the plan. Karpenter needs most of an hour for all of them.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Leave out workloads with more pods than this for Karpenter.
@@ -126,12 +126,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         rows.push(Row { workload, ours, karpenter });
         eprint!("{}", table(&rows[rows.len() - 1..]));
+        // What has been measured is kept even if somebody loses patience.
+        if let Some(file) = &arguments.write {
+            let report = report(&rows, &catalog, arguments.seed);
+            std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
+        }
     }
-    let report = report(&rows, &catalog, arguments.seed);
-    print!("{report}");
-    if let Some(file) = &arguments.write {
-        std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    print!("{}", report(&rows, &catalog, arguments.seed));
     Ok(ExitCode::SUCCESS)
 }
 
