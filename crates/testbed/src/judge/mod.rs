@@ -84,7 +84,8 @@ pub struct Essence {
 impl Answer {
     /// What all new nodes cost together.
     pub fn price_per_hour(&self) -> f64 {
-        self.node_claims.iter().map(|claim| claim.price_per_hour).sum()
+        // The sum of nothing is minus zero, which looks odd in a table.
+        self.node_claims.iter().map(|claim| claim.price_per_hour).sum::<f64>() + 0.0
     }
 
     pub fn essence(&self) -> Essence {
