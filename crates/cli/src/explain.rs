@@ -151,7 +151,7 @@ fn rows(obstacles: &[Obstacle]) -> Vec<Vec<String>> {
 /// What tells refusals of nodes apart that people would not count as one.
 fn kind(rule: &Refusal) -> String {
     match rule {
-        Refusal::Resource { name, .. } => name.to_string(),
+        Refusal::Resource(short) => short.name.to_string(),
         Refusal::Combination { .. } => "combination".to_owned(),
         other => other.to_string(),
     }

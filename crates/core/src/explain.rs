@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::quantity::Quantity;
-use crate::resources::NODES;
 use crate::snapshot::Taint;
 
 /// A place that refused a pod, and the rule that made it.
@@ -45,14 +44,7 @@ pub enum Refusal {
     /// No instance type has labels that match.
     NoInstanceType(String),
     /// Too little of a resource even in the largest place.
-    Resource {
-        /// The resource.
-        name: Arc<str>,
-        /// What the pod asks for.
-        asked: Quantity,
-        /// The most that is free in one place.
-        most: Quantity,
-    },
+    Resource(Shortage),
     /// Each resource would fit somewhere, but no machine has room for all of them.
     Combination {
         /// The machine that lacks least.
@@ -110,7 +102,7 @@ impl Refusal {
             Self::Labels(_) => 2,
             Self::VolumeTopology(_) => 3,
             Self::NoInstanceType(_) => 4,
-            Self::Resource { .. } => 5,
+            Self::Resource(_) => 5,
             Self::Combination { .. } => 6,
             Self::HostPort(_) => 7,
             Self::VolumeLimit(_) => 8,
@@ -124,9 +116,7 @@ impl Refusal {
     /// How much was missing where that can be said, in millionths of what was asked for: less is nearer.
     pub fn miss(&self) -> i128 {
         match self {
-            Self::Resource { name, asked, most } => {
-                Shortage { name: name.clone(), asked: *asked, most: *most }.part()
-            }
+            Self::Resource(short) => short.part(),
             Self::Combination { short, .. } => short.iter().map(Shortage::part).sum(),
             _ => 0,
         }
@@ -143,7 +133,7 @@ impl fmt::Display for Refusal {
                 f.write_str("no instance type has room for the daemons")
             }
             Self::NoInstanceType(asked) => write!(f, "no instance type matches {asked}"),
-            Self::Resource { name, asked, most } => {
+            Self::Resource(Shortage { name, asked, most }) => {
                 write!(f, "asks for {asked} {name}, the most that is free is {most}")
             }
             Self::Combination { nearest, short } => {
@@ -162,7 +152,6 @@ impl fmt::Display for Refusal {
                 f.write_str("pool limit reached: ")?;
                 for (i, (name, left)) in left.iter().enumerate() {
                     let comma = if i == 0 { "" } else { ", " };
-                    let name = if &**name == NODES { "nodes" } else { name };
                     write!(f, "{comma}{} {name} left", left.at_least_zero())?;
                 }
                 Ok(())

@@ -183,8 +183,8 @@ fn candidates(shape: &Shape, Obstacle { place, rule }: &Obstacle) -> Vec<Vec<Cha
             asked.map(|r| vec![Change::NotAsk { key: r.key().into(), asked: r.to_string() }]).collect()
         }
         // A pod is one pod.
-        Refusal::Resource { name, .. } if &**name == PODS => Vec::new(),
-        Refusal::Resource { name, most, .. } => vec![vec![less(name, *most)]],
+        Refusal::Resource(short) if &*short.name == PODS => Vec::new(),
+        Refusal::Resource(short) => vec![vec![less(&short.name, short.most)]],
         Refusal::Combination { short, .. } if short.iter().any(|short| &*short.name == PODS) => Vec::new(),
         Refusal::Combination { short, .. } => {
             vec![short.iter().map(|short| less(&short.name, short.most)).collect()]

@@ -141,12 +141,12 @@ impl Types {
             self.kinds[kind].offerings.insert(index);
             self.offerings[index].kind = kind as u32;
             let offering = self.offering(index);
-            let used_up = self.kinds[kind].reserved && offering.reservation_capacity == 0;
-            if offering.available {
+            let (available, launchable) = (offering.available, offering.launchable());
+            if available {
                 self.available.insert(index);
-                if !used_up {
-                    self.launchable.insert(index);
-                }
+            }
+            if launchable {
+                self.launchable.insert(index);
             }
         }
     }

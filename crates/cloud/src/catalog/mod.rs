@@ -34,7 +34,6 @@ pub struct Catalog {
     /// Label keys that a launch fills in.
     pub well_known: WellKnown,
     types: Arc<Types>,
-    by_name: BTreeMap<Arc<str>, usize>,
 }
 
 /// Which catalog is meant.
@@ -69,9 +68,8 @@ impl Catalog {
 
     /// A catalog of given types; of two with the same name the first is found by it.
     pub fn new(source: impl Into<String>, types: Vec<InstanceType>, well_known: WellKnown) -> Self {
-        let types: Arc<Types> = Arc::new(types.into_iter().map(Arc::new).collect());
-        let by_name = types.iter().enumerate().rev().map(|(i, t)| (Arc::clone(&t.name), i)).collect();
-        Self { source: source.into(), modelled: Vec::new(), well_known, types, by_name }
+        let types = Arc::new(types.into_iter().map(Arc::new).collect());
+        Self { source: source.into(), modelled: Vec::new(), well_known, types }
     }
 
     /// The instance types in catalog order.
@@ -81,7 +79,7 @@ impl Catalog {
 
     /// An instance type by name.
     pub fn get(&self, name: &str) -> Option<&Arc<InstanceType>> {
-        self.by_name.get(name).map(|i| &self.types[*i])
+        self.types.named(name)
     }
 
     /// What an offering's key stands for.

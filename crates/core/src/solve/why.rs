@@ -226,8 +226,7 @@ fn lacking<'a>(
         Shortage { name: name.clone(), asked, most: Quantity::from_nanos(units.nanos(), notation) }
     };
     if let Some(column) = (0..class.need.len()).find(|column| class.need[*column] > most[*column]) {
-        let Shortage { name, asked, most } = shortage(column, most[column]);
-        return Refusal::Resource { name, asked, most };
+        return Refusal::Resource(shortage(column, most[column]));
     }
     let short_of = |(name, room): (Arc<str>, &[i64])| {
         let short = (0..class.need.len()).filter(|column| class.need[*column] > room[*column]);

@@ -5,6 +5,7 @@ mod program;
 
 use std::collections::BTreeSet;
 
+use headstart_intake::{Document, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +28,15 @@ pub struct Case {
 impl Case {
     pub fn of(objects: Vec<Value>) -> Self {
         Self { objects, ..Self::default() }
+    }
+
+    /// The objects as our intake decodes them.
+    pub fn world(&self) -> World {
+        let mut world = World::new();
+        for value in &self.objects {
+            world.add(Document { origin: "case".to_owned(), value: value.clone() });
+        }
+        world
     }
 }
 

@@ -6,7 +6,7 @@ use headstart_cloud::catalog::Catalog;
 use headstart_core::plan::Plan;
 use headstart_core::snapshot::{MinValues, Preferences, Snapshot};
 use headstart_core::solve::{Packing, solve};
-use headstart_intake::{Document, World};
+use headstart_intake::World;
 
 use super::{Answer, Case, Existing, NodeClaim, Unschedulable};
 
@@ -18,11 +18,6 @@ pub struct Ours {
 impl Ours {
     pub fn new(catalog: Catalog) -> Self {
         Self { catalog }
-    }
-
-    /// The cluster of a case as the solver sees it, from decoded objects.
-    pub fn snapshot(&self, case: &Case) -> Snapshot {
-        self.take(&world(case), case)
     }
 
     fn take(&self, world: &World, case: &Case) -> Snapshot {
@@ -39,7 +34,7 @@ impl Ours {
 
     /// Answers a case; time counts from decoded objects to the plan.
     pub fn ask(&self, case: &Case) -> Answer {
-        let world = world(case);
+        let world = case.world();
         let (wall, cpu) = (Instant::now(), cpu_time());
         let snapshot = self.take(&world, case);
         let plan = solve(&snapshot, Packing::Compat);
@@ -51,14 +46,6 @@ impl Ours {
             ..describe(&snapshot, &plan)
         }
     }
-}
-
-fn world(case: &Case) -> World {
-    let mut world = World::new();
-    for value in &case.objects {
-        world.add(Document { origin: "case".to_owned(), value: value.clone() });
-    }
-    world
 }
 
 fn describe(snapshot: &Snapshot, plan: &Plan) -> Answer {

@@ -10,7 +10,7 @@ use headstart_core::plan::{Plan, PlannedClaim};
 use headstart_core::resources::{CPU, MEMORY, PODS, Resources};
 use headstart_core::snapshot::{Daemon, Effect, Labels, Snapshot, Taint};
 use headstart_core::solve::{Packing, solve};
-use headstart_intake::{Document, World};
+use headstart_testbed::judge::Case;
 use serde_json::{Value, json};
 
 use crate::arena::Verdict;
@@ -46,12 +46,9 @@ impl Planned {
 
 impl Fleet {
     /// Solves a case, and turns the plan into objects.
-    pub(crate) fn plan(objects: &[Value], catalog: &Catalog) -> Result<Self> {
-        let mut world = World::new();
-        for value in objects {
-            world.add(Document { origin: "case".to_owned(), value: value.clone() });
-        }
-        let taken = world.snapshot(catalog.types(), &catalog.well_known);
+    pub(crate) fn plan(case: &Case, catalog: &Catalog) -> Result<Self> {
+        let objects = &case.objects;
+        let taken = case.world().snapshot(catalog.types(), &catalog.well_known);
         anyhow::ensure!(taken.diagnostics.is_empty(), "the case is malformed: {:?}", taken.diagnostics);
         let snapshot = taken.snapshot;
         let plan = solve(&snapshot, Packing::Compat);

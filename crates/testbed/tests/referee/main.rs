@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use anyhow::{Result, ensure};
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_testbed::cases;
+use headstart_testbed::judge::Case;
 
 use crate::arena::{Arena, Start, Verdict};
 use crate::fleet::{Fleet, Planned};
@@ -90,7 +91,7 @@ async fn judge_all(catalog: &Catalog, next: &Cell<u64>) -> Result<Tally> {
         if seed >= WORKLOADS {
             return Ok(tally);
         }
-        let fleet = Fleet::plan(&cases::case(seed), catalog)?;
+        let fleet = Fleet::plan(&Case::of(cases::case(seed)), catalog)?;
         arena.set_up(&fleet).await?;
         tally.add(judge(&mut arena, seed, &fleet).await?);
         arena.clear().await?;
