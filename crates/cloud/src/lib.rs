@@ -12,10 +12,11 @@ pub mod catalog;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod error;
-mod hash;
+/// What a cloud announces by itself.
+pub mod notice {
+    pub use headstart_core::cloud::{Cursor, Notice, NoticeKind, Notices};
+}
 pub mod kwok;
-pub mod millis;
-pub mod notice;
 pub mod port;
 pub mod repair;
 pub mod testcloud;

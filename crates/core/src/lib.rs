@@ -19,8 +19,10 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+pub mod cloud;
 pub mod default_spread;
 pub mod explain;
+pub mod hash;
 pub mod labels;
 pub mod overlay;
 pub mod plan;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use headstart_cloud::millis;
 use headstart_cloud::port::Taint;
+use headstart_core::cloud::millis;
 use serde::{Deserialize, Serialize};
 
 use crate::delay::{Delay, parse_duration};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::{Bench, offerings, request};
 use headstart_cloud::Cloud;
-use headstart_cloud::error::{CloudError, reason};
+use headstart_cloud::error::{CloudError, Reason};
 use headstart_cloud::notice::NoticeKind;
 use headstart_cloud::port::{LaunchRequest, ProviderId, Taint};
 use headstart_testcloud::delay::Delay;
@@ -239,7 +239,7 @@ async fn nonsense_is_refused_with_a_reason() {
     let bench = Bench::new().await;
     let admin = headstart_cloud::testcloud::Admin::new(&bench.endpoint()).unwrap();
     let error = admin.order(&serde_json::json!({ "do": "explode" })).await.unwrap_err();
-    let CloudError::Permanent { reason: reason::INVALID_REQUEST, message } = error else { panic!("{error}") };
+    let CloudError::Permanent { reason: Reason::InvalidRequest, message } = error else { panic!("{error}") };
     assert!(message.contains("unknown variant `explode`"), "{message}");
     let error = admin.order(&Order::Kill { id: "i-9".into() }).await.unwrap_err();
     assert!(error.is_not_found());

@@ -8,7 +8,6 @@ mod file;
 mod kwok;
 mod model;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,10 +16,11 @@ use std::sync::Arc;
 
 use headstart_core::catalog::{InstanceType, Offering};
 use headstart_core::labels::WellKnown;
-use headstart_core::requirement::Requirement;
 use headstart_core::types::Types;
 
 pub use error::{BadRow, CatalogError};
+
+pub use headstart_core::cloud::{key_of, labels_of};
 
 use crate::port::OfferingKey;
 
@@ -88,25 +88,6 @@ impl Catalog {
         let offering = instance_type.offerings.iter().find(|o| key_of(instance_type, o) == *key)?;
         Some((instance_type, offering))
     }
-}
-
-/// The key by which an offering is asked for.
-pub fn key_of(instance_type: &InstanceType, offering: &Offering) -> OfferingKey {
-    // Each provider has a label of its own for this, so the ending must do.
-    let is_reservation = |r: &&Requirement| r.key().ends_with("reservation-id");
-    let reservation = offering.requirements.iter().find(is_reservation).and_then(Requirement::single);
-    OfferingKey {
-        instance_type: instance_type.name.to_string(),
-        zone: offering.zone().to_owned(),
-        capacity_type: offering.capacity_type().to_owned(),
-        reservation: reservation.map(str::to_owned),
-    }
-}
-
-/// The labels a node has because of what it is: every requirement of type and offering that leaves one value.
-pub fn labels_of(instance_type: &InstanceType, offering: &Offering) -> BTreeMap<String, String> {
-    let both = instance_type.requirements.iter().chain(offering.requirements.iter());
-    both.filter_map(|r| Some((r.key().to_owned(), r.single()?.to_owned()))).collect()
 }
 
 impl FromStr for Source {

@@ -6,7 +6,7 @@ use headstart_core::price::Price;
 use headstart_core::requirement::Requirement;
 use headstart_core::requirements::Requirements;
 
-use crate::hash;
+use headstart_core::hash;
 
 /// Said wherever prices of such a catalog are shown.
 pub(super) const NOTE: &str = "spot prices and zones are modelled: spot is 25 to 45 % of on-demand, \

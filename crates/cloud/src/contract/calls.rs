@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Checked, Point, Trouble, ensure, equal, error, fails, points};
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, Reason};
 use crate::port::OfferingKey;
 
 pub(super) const POINTS: &[Point] = points! {
@@ -86,7 +86,7 @@ async fn empty(bench: &Bench<'_>) -> Checked {
 
 fn invalid(what: &str, answer: Result<(), CloudError>) -> Checked {
     match error(what, answer)? {
-        CloudError::Permanent { reason: reason::INVALID_REQUEST, .. } => Ok(()),
+        CloudError::Permanent { reason: Reason::InvalidRequest, .. } => Ok(()),
         error => Err(Trouble::Broken(format!("{what} gave {} ({error})", error.kind()))),
     }
 }

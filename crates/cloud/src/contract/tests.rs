@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::*;
 use crate::catalog::{self, Catalog, Source};
-use crate::error::reason;
+use crate::error::Reason;
 use crate::notice::{Cursor, Notice, NoticeKind, Notices};
 use crate::port::{ClassKind, DryOffering, State};
 use crate::repair::{RepairAction, RepairPolicy};
@@ -116,13 +116,13 @@ impl Fake {
             if !any && life.digest != request.digest()
                 || self.is(Bug::SeesLabels) && life.labels != request.node.labels
             {
-                return permanent(reason::TOKEN_REUSED);
+                return permanent(Reason::TokenReused);
             }
             if !life.ended {
                 return Ok(life.launch.clone());
             }
             if !self.is(Bug::RelaunchesEnded) {
-                return permanent(reason::INSTANCE_ENDED);
+                return permanent(Reason::InstanceEnded);
             }
         }
         if request.class.name == "unready" {
@@ -131,7 +131,7 @@ impl Fake {
         }
         let unknown = request.offerings.iter().any(|key| self.catalog.offering(key).is_none());
         if request.offerings.is_empty() || unknown && !self.is(Bug::TakesUnknownOffering) {
-            return permanent(reason::INVALID_REQUEST);
+            return permanent(Reason::InvalidRequest);
         }
         let mut dry = Vec::new();
         let mut chosen = None;

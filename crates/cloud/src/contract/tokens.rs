@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use super::{Bench, Call, Checked, Point, Trouble, ensure, equal, fails, list, points};
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, Reason};
 use crate::port::ProviderId;
 
 pub(super) const POINTS: &[Point] = points! {
@@ -66,7 +66,7 @@ async fn other_class(bench: &Bench<'_>) -> Checked {
 
 fn refused_as_reused(what: &str, answer: Result<(), CloudError>) -> Checked {
     match answer {
-        Err(CloudError::Permanent { reason: reason::TOKEN_REUSED, .. }) => Ok(()),
+        Err(CloudError::Permanent { reason: Reason::TokenReused, .. }) => Ok(()),
         Err(error) => Err(Trouble::Broken(format!("{what} gave {} ({error})", error.kind()))),
         Ok(()) => Err(Trouble::Broken(format!("{what} was taken"))),
     }
@@ -103,7 +103,7 @@ async fn ended(bench: &Bench<'_>) -> Checked {
     bench.cloud().terminate(&id).await?;
     bench.harness.settle().await;
     match bench.launch(1).await {
-        Err(CloudError::Permanent { reason: reason::INSTANCE_ENDED, .. }) => {}
+        Err(CloudError::Permanent { reason: Reason::InstanceEnded, .. }) => {}
         Err(error) => return Err(error.into()),
         Ok(launch) => return Err(Trouble::Broken(format!("it launched {}", launch.instance.id))),
     }

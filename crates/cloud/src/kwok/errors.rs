@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Error;
 
-use crate::error::{CloudError, chain, reason};
+use crate::error::{CloudError, Reason, chain};
 
 /// The object does not exist.
 pub(super) fn is_missing(error: &Error) -> bool {
@@ -36,6 +36,6 @@ pub(super) fn writing(error: Error) -> CloudError {
         }
         409 => CloudError::not_done(message),
         code if code >= 500 => CloudError::answer_lost(message),
-        _ => CloudError::Permanent { reason: reason::INVALID_REQUEST, message },
+        _ => CloudError::Permanent { reason: Reason::InvalidRequest, message },
     }
 }

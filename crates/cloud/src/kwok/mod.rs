@@ -31,7 +31,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::catalog::Catalog;
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, Reason};
 use crate::notice::{Cursor, Notices};
 use crate::port::{
     ClassKind, ClassRef, Cloud, DryOffering, Instance, Launch, LaunchRequest, OfferingKey, ProviderId,
@@ -74,12 +74,12 @@ impl Kwok {
         };
         let permanent = |reason, message| Err(CloudError::Permanent { reason, message });
         if node::is_terminated(&node) {
-            return permanent(reason::INSTANCE_ENDED, format!("the instance of Node {name} was terminated"));
+            return permanent(Reason::InstanceEnded, format!("the instance of Node {name} was terminated"));
         }
         if node::digest(&node) != Some(&request.digest()) {
             let message =
                 format!("Node {name} was launched from another list of offerings or for another class");
-            return permanent(reason::TOKEN_REUSED, message);
+            return permanent(Reason::TokenReused, message);
         }
         Ok(Some(node::launch(&node, &self.catalog)))
     }
@@ -105,7 +105,7 @@ impl Kwok {
         &self,
         request: &'a LaunchRequest,
     ) -> Result<(&'a OfferingKey, Vec<DryOffering>), CloudError> {
-        let invalid = |message| CloudError::Permanent { reason: reason::INVALID_REQUEST, message };
+        let invalid = |message| CloudError::Permanent { reason: Reason::InvalidRequest, message };
         let mut dry = Vec::new();
         for key in &request.offerings {
             let offering = self.catalog.offering(key);

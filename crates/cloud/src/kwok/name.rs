@@ -4,8 +4,8 @@
 //! but the claim by chance. Here the same parts come from a hash of the token.
 
 use super::PROVIDER_PREFIX;
-use crate::hash;
 use crate::port::{ProviderId, Token};
+use headstart_core::hash;
 
 const NOUNS: [&str; 16] = [
     "anchor", "beetle", "candle", "dune", "ember", "fjord", "gable", "heron", "iris", "juniper", "kettle",

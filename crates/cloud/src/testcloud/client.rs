@@ -11,7 +11,7 @@ use hyper::Method;
 use super::http::Http;
 use super::wire::{CatalogBody, DriftBody, Empty, ID_PREFIX, InstancesBody, RebootBody};
 use crate::catalog::Catalog;
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, Reason};
 use crate::notice::{Cursor, Notices};
 use crate::port::{ClassKind, ClassRef, Cloud, Instance, Launch, LaunchRequest, ProviderId};
 use crate::repair::{RepairAction, RepairPolicy};
@@ -69,7 +69,7 @@ impl Cloud for TestCloud {
     async fn catalog(&self, _class: &ClassRef) -> Result<Arc<Catalog>, CloudError> {
         let body: CatalogBody = self.http.get("/v1/catalog").await?;
         let catalog = Catalog::try_from(body).map_err(|error| CloudError::Permanent {
-            reason: reason::BAD_ANSWER,
+            reason: Reason::BadAnswer,
             message: error.to_string(),
         })?;
         Ok(Arc::new(catalog))
@@ -122,7 +122,7 @@ impl Cloud for TestCloud {
         if let Some(Cursor(cursor)) = after {
             // A cursor of ours is a number; anything else would break the address.
             let cursor: u64 = cursor.parse().map_err(|_| CloudError::Permanent {
-                reason: reason::INVALID_REQUEST,
+                reason: Reason::InvalidRequest,
                 message: format!("{cursor:?} is no cursor of the test cloud"),
             })?;
             let _ = write!(path, "&after={cursor}");

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::wire::ErrorBody;
-use crate::error::{CloudError, chain, reason};
+use crate::error::{CloudError, Reason, chain};
 
 /// A plain HTTP/1 client bound to one server.
 pub(super) struct Http {
@@ -92,15 +92,14 @@ impl Http {
             Ok(body) => Err(body.error.into()),
             // Somebody between us and the cloud answered.
             Err(_) if status.is_server_error() => Err(CloudError::answer_lost(format!("{what}: {status}"))),
-            Err(_) => Err(CloudError::Permanent {
-                reason: reason::BAD_ANSWER,
-                message: format!("{what}: {status}"),
-            }),
+            Err(_) => {
+                Err(CloudError::Permanent { reason: Reason::BadAnswer, message: format!("{what}: {status}") })
+            }
         }
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, CloudError> {
-        let invalid = |message: String| CloudError::Permanent { reason: reason::INVALID_REQUEST, message };
+        let invalid = |message: String| CloudError::Permanent { reason: Reason::InvalidRequest, message };
         let uri: Uri = format!("http://{}{path}", self.authority)
             .parse()
             .map_err(|error| invalid(format!("{path:?} is no path: {error}")))?;

@@ -21,7 +21,7 @@ use headstart_core::resources::Resources;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
-use crate::error::{CloudError, reason};
+use crate::error::{CloudError, Reason};
 use crate::port::{ClassRef, DryOffering, Instance, ProviderId};
 
 /// What ids of the test cloud's instances begin with.
@@ -99,8 +99,8 @@ pub enum WireError {
     },
     /// Will not work however often it is sent.
     Refused {
-        /// One of [`reason`].
-        reason: String,
+        /// Why not.
+        reason: Reason,
         /// A sentence.
         message: String,
     },
@@ -116,7 +116,7 @@ impl WireError {
             Self::Throttled { .. } => 429,
             Self::Denied { .. } => 403,
             Self::Internal { .. } => 500,
-            Self::Refused { reason, .. } if reason == reason::TOKEN_REUSED => 409,
+            Self::Refused { reason: Reason::TokenReused, .. } => 409,
             Self::Refused { .. } => 400,
         }
     }
@@ -133,10 +133,7 @@ impl From<WireError> for CloudError {
             }
             WireError::Denied { message } => Self::Denied { message },
             WireError::Internal { message } => Self::not_done(message),
-            WireError::Refused { reason, message } => {
-                let known = reason::ALL.into_iter().find(|known| *known == reason);
-                Self::Permanent { reason: known.unwrap_or(reason::INVALID_REQUEST), message }
-            }
+            WireError::Refused { reason, message } => Self::Permanent { reason, message },
         }
     }
 }
@@ -301,11 +298,7 @@ mod tests {
             (WireError::Throttled { retry_after_ms: 1200 }, "throttled", 429),
             (WireError::Denied { message: "m".into() }, "denied", 403),
             (WireError::Internal { message: "m".into() }, "transient", 500),
-            (
-                WireError::Refused { reason: reason::TOKEN_REUSED.into(), message: "m".into() },
-                "permanent",
-                409,
-            ),
+            (WireError::Refused { reason: Reason::TokenReused, message: "m".into() }, "permanent", 409),
         ] {
             assert_eq!(error.status(), status);
             let text = serde_json::to_string(&ErrorBody { error: error.clone() }).unwrap();

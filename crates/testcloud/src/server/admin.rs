@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
-use headstart_cloud::error::reason;
+use headstart_cloud::error::Reason;
 use headstart_cloud::testcloud::wire::WireError;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(super) async fn order(State(shared): State<Shared>, body: Bytes) -> Answer {
     if let Order::Advance { by } = &order
         && let Err(error) = shared.cloud.clock.advance(*by)
     {
-        let (reason, message) = (reason::INVALID_REQUEST.to_owned(), error.to_string());
+        let (reason, message) = (Reason::InvalidRequest, error.to_string());
         return Err(WireError::Refused { reason, message }.into());
     }
     match shared.cloud.change(|world, now| world.obey(now, order)).await.map(empty) {

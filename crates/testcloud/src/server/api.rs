@@ -10,7 +10,7 @@ use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use headstart_cloud::error::reason;
+use headstart_cloud::error::Reason;
 use headstart_cloud::port::LaunchRequest;
 use headstart_cloud::testcloud::wire::{
     CatalogBody, DriftBody, Empty, ErrorBody, InstancesBody, RebootBody, WireError,
@@ -171,7 +171,7 @@ pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
 }
 
 fn refused(message: String) -> WireError {
-    WireError::Refused { reason: reason::INVALID_REQUEST.to_owned(), message }
+    WireError::Refused { reason: Reason::InvalidRequest, message }
 }
 
 pub(super) fn success(body: &impl Serialize) -> Response {

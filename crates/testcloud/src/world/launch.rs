@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_cloud::catalog::{Catalog, key_of, labels_of};
-use headstart_cloud::error::reason;
+use headstart_cloud::error::Reason;
 use headstart_cloud::port::{DryOffering, Launch, LaunchRequest, OfferingKey, Taint};
 use headstart_cloud::testcloud::wire::WireError;
 use headstart_core::catalog::{InstanceType, Offering};
@@ -197,15 +197,15 @@ impl World {
 
 /// The answer to a token that was used before.
 fn replay(machine: &Machine, request: &LaunchRequest) -> Result<Launch, WireError> {
-    let refused = |reason: &str, message| WireError::Refused { reason: reason.to_owned(), message };
+    let refused = |reason, message| WireError::Refused { reason, message };
     let Launched { id, token, digest, dry, .. } = &machine.launched;
     if *digest != request.digest() {
         let message =
             format!("token {token} launched {id} from another list of offerings or for another class");
-        return Err(refused(reason::TOKEN_REUSED, message));
+        return Err(refused(Reason::TokenReused, message));
     }
     if machine.ended.is_some() {
-        return Err(refused(reason::INSTANCE_ENDED, format!("token {token} launched {id}, which has ended")));
+        return Err(refused(Reason::InstanceEnded, format!("token {token} launched {id}, which has ended")));
     }
     Ok(Launch { instance: machine.view(), dry: dry.clone() })
 }
@@ -230,5 +230,5 @@ fn node(
 }
 
 fn invalid(message: String) -> WireError {
-    WireError::Refused { reason: reason::INVALID_REQUEST.to_owned(), message }
+    WireError::Refused { reason: Reason::InvalidRequest, message }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::port::ProviderId;
+use super::ProviderId;
 
 /// A place in a cloud's stream of notices; only that cloud can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub enum NoticeKind {
     /// The cloud takes the instance back.
     Interruption {
         /// How long was left when the notice was given.
-        #[serde(rename = "leftMs", with = "crate::millis")]
+        #[serde(rename = "leftMs", with = "crate::cloud::millis")]
         left: Duration,
     },
     /// The instance is more likely than others to be taken back.

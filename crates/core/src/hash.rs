@@ -1,7 +1,7 @@
 //! A fixed hash: the same on every machine and in every version, so names and modelled prices never move.
 
 /// Hashes some texts; where one ends and the next begins matters.
-pub(crate) fn stable(parts: &[&str]) -> u64 {
+pub fn stable(parts: &[&str]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let separated = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
@@ -9,7 +9,7 @@ pub(crate) fn stable(parts: &[&str]) -> u64 {
 }
 
 /// Spreads every bit of the input over the whole output.
-pub(crate) fn mix(mut hash: u64) -> u64 {
+pub fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
