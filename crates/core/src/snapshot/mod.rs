@@ -16,6 +16,8 @@ pub use selector::{Labels, Selector};
 pub use shape::{HostPort, Namespaces, PodTerm, PodTerms, Shape, Spread, Volume, Weighted};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, untolerated};
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::WellKnown;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
@@ -70,7 +72,7 @@ impl Default for Options {
 }
 
 /// How preferences of pods are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preferences {
     /// As requirements, dropped one by one when they cannot be met.
     Respect,
@@ -79,7 +81,7 @@ pub enum Preferences {
 }
 
 /// What happens when a pool asks for more distinct values than its instance types offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinValues {
     /// Nothing is launched.
     Strict,

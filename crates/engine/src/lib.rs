@@ -1,0 +1,34 @@
+//! State over time: events in, actions out.
+//!
+//! ```text
+//! Event ── apply ──► Store ─┐                        ┌─► Action::Do ──► API server, cloud ──► Event::Ended
+//!          (what was seen)  ├─► View ─► concerns ────┤
+//!        what was asked for ┘   (decide, in order)   └─► Action::Tell ─► events, log, metrics
+//! ```
+//!
+//! The whole contract with a driver: hand over every [`Event`](event::Event) with [`Engine::apply`], then call
+//! [`Engine::decide`] and perform what it returns, and call it again when [`Engine::next_wake`] comes. Calling more often, or
+//! late, is harmless. Everything that can be lost when the process dies is found again in the API server and the cloud.
+//!
+//! Never here: clocks, network, threads, unseeded chance, iteration over unordered maps.
+
+#![warn(missing_docs)]
+
+pub mod action;
+mod engine;
+pub mod event;
+pub mod kind;
+pub mod outcome;
+pub mod overview;
+pub mod report;
+pub mod settings;
+pub mod time;
+
+pub use action::{Action, Effect, EffectId, ObjectRef, Part};
+pub use engine::Engine;
+pub use event::{Change, Event};
+pub use kind::{Kind, Resource};
+pub use outcome::{Fact, Outcome, Refusal};
+pub use report::{Gauge, Level, Measure, Report};
+pub use settings::Settings;
+pub use time::{Now, Time, Wall};
