@@ -8,6 +8,9 @@ use serde::Deserialize;
 
 use crate::decode::{nullable, shared};
 
+/// The namespace of objects that name none.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
+
 /// The part of an object's metadata that matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -45,7 +48,7 @@ impl Meta {
     }
 
     pub(crate) fn namespace(&self) -> &str {
-        if self.namespace.is_empty() { "default" } else { &self.namespace }
+        if self.namespace.is_empty() { DEFAULT_NAMESPACE } else { &self.namespace }
     }
 
     /// Namespace and name.

@@ -164,6 +164,11 @@ impl KeptPod {
         self.more.as_ref().is_some_and(|more| more.is_leaving)
     }
 
+    /// Namespace and name.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        (&self.made.namespace, &self.name)
+    }
+
     pub(crate) fn key(&self) -> String {
         format!("{}/{}", self.made.namespace, self.name)
     }

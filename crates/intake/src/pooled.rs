@@ -33,6 +33,13 @@ impl Pooled {
         once(&mut self.resources, resources.clone())
     }
 
+    /// Drops what nobody uses any more.
+    pub(crate) fn sweep(&mut self) {
+        self.made.retain(|made| Arc::strong_count(made) > 1);
+        self.resources.retain(|resources| Arc::strong_count(resources) > 1);
+        self.names.retain(|name| Arc::strong_count(name) > 1);
+    }
+
     /// Labels that share their texts with others.
     pub(crate) fn labels(&mut self, labels: &Labels) -> Labels {
         labels.iter().map(|(key, value)| (self.name(key), self.name(value))).collect()

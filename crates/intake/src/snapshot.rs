@@ -42,9 +42,61 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// What somebody who decides over time knows about pods beyond what their objects say.
+pub trait Sight {
+    /// Whether missing pods of workloads want nodes as if they were there.
+    fn counts_missing(&self) -> bool;
+
+    /// How a pod without a node stands.
+    fn standing(&self, pod: Waiting<'_>) -> Standing<'_>;
+}
+
+/// A pod without a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a Arc<str>,
+    /// What it needs, as far as that is known.
+    pub shape: Option<&'a Arc<Shape>>,
+    /// Whether room is being made for it on some node.
+    pub is_preempting: bool,
+}
+
+/// How a pod without a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'a> {
+    /// It wants a node.
+    Wants,
+    /// It wants none, or not now.
+    Waits,
+    /// It will be on the node of this claim.
+    Promised(&'a str),
+    /// It will be on this node.
+    Nominated(&'a str),
+}
+
+/// The sight of whoever knows nothing but the objects: every pod wants a node, those that are missing too.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Sight for Plain {
+    fn counts_missing(&self) -> bool {
+        true
+    }
+
+    fn standing(&self, pod: Waiting<'_>) -> Standing<'_> {
+        if pod.is_preempting { Standing::Waits } else { Standing::Wants }
+    }
+}
+
 /// Builds the snapshot bit by bit.
 struct Builder<'a> {
     world: &'a World,
+    sight: &'a dyn Sight,
     snapshot: Snapshot,
     rejected: Vec<Rejected>,
     conflicts: Vec<Conflict>,
@@ -72,8 +124,14 @@ type TypesByPool<'a> = BTreeMap<&'a str, Arc<Types>>;
 impl World {
     /// The snapshot of all objects, with what can be bought from a catalogue.
     pub fn snapshot(&self, types: &Arc<Types>, well_known: &WellKnown) -> Taken {
+        self.snapshot_seen(types, well_known, &Plain)
+    }
+
+    /// The snapshot of all objects, as somebody sees them.
+    pub fn snapshot_seen(&self, types: &Arc<Types>, well_known: &WellKnown, sight: &dyn Sight) -> Taken {
         let mut builder = Builder {
             world: self,
+            sight,
             snapshot: Snapshot {
                 well_known: well_known.clone(),
                 namespaces: self.namespaces.clone(),
@@ -88,7 +146,9 @@ impl World {
         let by_pool = builder.pools(types);
         let leaving = builder.nodes(&by_pool, types);
         builder.pods(&leaving);
-        builder.workloads();
+        if sight.counts_missing() {
+            builder.workloads();
+        }
         builder.daemons();
         let Builder { snapshot, rejected, conflicts, diagnostics, .. } = builder;
         Taken { snapshot, rejected, conflicts, diagnostics }
@@ -175,10 +235,14 @@ impl<'a> Builder<'a> {
         let nodes = self.snapshot.nodes.iter().zip(0..);
         let at: BTreeMap<Arc<str>, u32> = nodes.map(|(node, at)| (node.name.clone(), at)).collect();
         let mut by_node: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut by_claim: BTreeMap<&str, u32> = BTreeMap::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
-            let at = machine.meta().and_then(|meta| at.get(meta.name.as_str()));
-            if let (Some(node), Some(at)) = (machine.node, at) {
+            let Some(at) = machine.meta().and_then(|meta| at.get(meta.name.as_str())) else { continue };
+            if let Some(node) = machine.node {
                 by_node.insert(&node.metadata.name, *at);
+            }
+            if let Some(claim) = machine.claim {
+                by_claim.insert(&claim.metadata.name, *at);
             }
         }
         let waiting = self.world.pods.iter().filter(|pod| pod.node().is_none()).count();
@@ -191,8 +255,26 @@ impl<'a> Builder<'a> {
             let done = match pod.node() {
                 Some(node) if !moving => by_node.get(&**node).map_or(Ok(()), |node| self.bound(pod, *node)),
                 _ if pod.is_of_node() || pod.made.gated => Ok(()),
-                None if pod.is_preempting() => Ok(()),
-                _ => self.pending(pod),
+                Some(_) => self.pending(pod),
+                None => {
+                    let waiting = Waiting {
+                        namespace: &pod.made.namespace,
+                        name: &pod.name,
+                        uid: &pod.uid,
+                        shape: pod.made.shape.as_ref().ok(),
+                        is_preempting: pod.is_preempting(),
+                    };
+                    let promised = match self.sight.standing(waiting) {
+                        Standing::Wants => None,
+                        Standing::Waits => continue,
+                        Standing::Promised(claim) => by_claim.get(claim),
+                        Standing::Nominated(node) => by_node.get(node),
+                    };
+                    match promised {
+                        Some(node) => self.bound(pod, *node),
+                        None => self.pending(pod),
+                    }
+                }
             };
             if let Err(fault) = done {
                 self.fault(format!("Pod {}", pod.key()), fault);

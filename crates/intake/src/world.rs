@@ -1,20 +1,19 @@
 //! All objects seen so far, each as little as possible.
 
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::Labels;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
-use crate::meta::Meta;
+use crate::meta::{DEFAULT_NAMESPACE, Meta};
 use crate::node::{CsiNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
+use crate::places::Places;
 use crate::pod::{KeptPod, Pod};
 use crate::pool::NodePool;
 use crate::pooled::Pooled;
@@ -44,10 +43,9 @@ pub struct World {
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     places: Places,
+    /// How many objects went since unused texts were last dropped.
+    removed: usize,
 }
-
-/// Where in its list each object is, by a hash of kind and name; of two with the same hash only the first is here.
-type Places = FxHashMap<u32, u32>;
 
 /// A priority class.
 #[derive(Debug, Default, Deserialize)]
@@ -80,9 +78,19 @@ struct Namespace {
     metadata: Meta,
 }
 
+/// After how many removals to look for texts that nobody uses any more.
+const SWEEP_EVERY: usize = 10_000;
+
 /// Kinds that decide nothing here but are no mistake either.
 const IGNORED: [&str; 6] =
     ["ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
+
+/// Whether an object was there before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    New,
+    Again,
+}
 
 /// Adds an object to its list; one of the same name makes room for it, as if it had been applied again.
 fn put<T>(
@@ -91,20 +99,31 @@ fn put<T>(
     kind: &str,
     names: impl Fn(&T) -> (&str, &str),
     object: T,
-) -> Result<(), Fault> {
-    let own = names(&object);
-    let hash = FxBuildHasher.hash_one((kind, own)) as u32;
-    let place = *places.entry(hash).or_insert(list.len() as u32);
-    match list.get_mut(place as usize) {
-        Some(known) if names(known) == own => {
-            *known = object;
-            Err(Fault::new("metadata.name", "appears more than once; the last one counts"))
-        }
-        _ => {
-            grow(list);
-            list.push(object);
-            Ok(())
-        }
+) -> Put {
+    if let Some(place) = places.of(kind, names(&object), |at| list.get(at).map(&names)) {
+        list[place] = object;
+        return Put::Again;
+    }
+    places.set(kind, names(&object), list.len());
+    grow(list);
+    list.push(object);
+    Put::New
+}
+
+/// Takes an object out of its list; the last one takes its place.
+fn take_out<T>(
+    places: &mut Places,
+    list: &mut Vec<T>,
+    kind: &str,
+    names: impl Fn(&T) -> (&str, &str),
+    wanted: (&str, &str),
+) {
+    let Some(place) = places.of(kind, wanted, |at| list.get(at).map(&names)) else { return };
+    places.forget(kind, wanted, place);
+    list.swap_remove(place);
+    if let Some(moved) = list.get(place) {
+        places.forget(kind, names(moved), list.len());
+        places.set(kind, names(moved), place);
     }
 }
 
@@ -189,39 +208,91 @@ impl World {
         } else {
             check_version(&kind, value.get("apiVersion")).and_then(|()| self.take(&kind, value))
         };
-        if let Err(Fault { field, message }) = added {
-            self.diagnostics.push(Diagnostic { object, field, message });
+        let twice = || Fault::new("metadata.name", "appears more than once; the last one counts");
+        let fault = match added {
+            Ok(Put::New) => return,
+            Ok(Put::Again) => twice(),
+            Err(fault) => fault,
+        };
+        self.diagnostics.push(Diagnostic { object, field: fault.field, message: fault.message });
+    }
+
+    /// Takes notice of the present state of an object that may be known already.
+    ///
+    /// One that cannot be used is forgotten and told.
+    pub fn set(&mut self, value: Value) -> Result<(), Diagnostic> {
+        let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+        let Err(Fault { field, message }) = self.take(&kind, value) else { return Ok(()) };
+        self.remove(&kind, &namespace, &name);
+        let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        Err(Diagnostic { object: format!("{kind} {of}{name}"), field, message })
+    }
+
+    /// Forgets an object.
+    pub fn remove(&mut self, kind: &str, namespace: &str, name: &str) {
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+        let names = (namespace, name);
+        let places = &mut self.places;
+        match kind {
+            "Pod" => take_out(places, &mut self.pods, kind, KeptPod::names, names),
+            "Node" => take_out(places, &mut self.nodes, kind, |node| node.metadata.names(), names),
+            "NodeClaim" => take_out(places, &mut self.claims, kind, |claim| claim.metadata.names(), names),
+            "NodePool" => take_out(places, &mut self.pools, kind, |pool| pool.metadata.names(), names),
+            "NodeOverlay" => {
+                take_out(places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), names);
+            }
+            "DaemonSet" => take_out(places, &mut self.daemons, kind, |set| set.metadata.names(), names),
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" => {
+                take_out(places, &mut self.workloads, kind, |workload| workload.metadata.names(), names);
+            }
+            "Service" => {
+                self.services.get_mut(namespace).map(|services| services.remove(name));
+            }
+            "PersistentVolumeClaim" => drop(self.storage.claims.remove(&format!("{namespace}/{name}"))),
+            "PersistentVolume" => drop(self.storage.volumes.remove(name)),
+            "StorageClass" => drop(self.storage.classes.remove(name)),
+            "CSINode" => drop(self.csi_nodes.remove(name)),
+            "PriorityClass" => drop(self.priorities.remove(name)),
+            "RuntimeClass" => drop(self.overheads.remove(name)),
+            "Namespace" => drop(self.namespaces.remove(name)),
+            _ => {}
+        }
+        self.removed += 1;
+        if self.removed > SWEEP_EVERY {
+            self.removed = 0;
+            self.pooled.sweep();
         }
     }
 
-    fn take(&mut self, kind: &str, value: Value) -> Result<(), Fault> {
-        match kind {
+    fn take(&mut self, kind: &str, value: Value) -> Result<Put, Fault> {
+        let put = match kind {
             "Pod" => {
                 let pod = decode::<Pod>(value)?.kept(&mut self.pooled);
-                put(&mut self.places, &mut self.pods, kind, |pod| (&pod.made.namespace, &pod.name), pod)?;
+                put(&mut self.places, &mut self.pods, kind, KeptPod::names, pod)
             }
             "Node" => {
                 let mut node: KubeNode = decode(value)?;
                 node.slim(&mut self.pooled);
-                put(&mut self.places, &mut self.nodes, kind, |node| node.metadata.names(), node)?;
+                put(&mut self.places, &mut self.nodes, kind, |node| node.metadata.names(), node)
             }
             "NodeClaim" => {
                 let claim: NodeClaim = decode(value)?;
-                put(&mut self.places, &mut self.claims, kind, |claim| claim.metadata.names(), claim)?;
+                put(&mut self.places, &mut self.claims, kind, |claim| claim.metadata.names(), claim)
             }
             "NodePool" => {
                 let pool: NodePool = decode(value)?;
-                put(&mut self.places, &mut self.pools, kind, |pool| pool.metadata.names(), pool)?;
+                put(&mut self.places, &mut self.pools, kind, |pool| pool.metadata.names(), pool)
             }
             "NodeOverlay" => {
                 let overlay: NodeOverlay = decode(value)?;
-                put(&mut self.places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), overlay)?;
+                put(&mut self.places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), overlay)
             }
             "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "DaemonSet" => {
                 let value = if kind == "ReplicationController" { with_label_selector(value) } else { value };
                 let workload = Workload { kind: kind.to_owned(), ..decode(value)? };
                 let list = if kind == "DaemonSet" { &mut self.daemons } else { &mut self.workloads };
-                put(&mut self.places, list, kind, |workload| workload.metadata.names(), workload)?;
+                put(&mut self.places, list, kind, |workload| workload.metadata.names(), workload)
             }
             "Service" => {
                 let service: Service = decode(value)?;
@@ -229,31 +300,40 @@ impl World {
                 let namespace = service.metadata.namespace().to_owned();
                 if let Some(selector) = service.selector() {
                     self.services.entry(namespace).or_default().insert(name, selector);
+                } else if let Some(services) = self.services.get_mut(&namespace) {
+                    services.remove(&name);
                 }
+                Put::New
             }
             "PersistentVolumeClaim" => {
                 let claim: Claim = decode(value)?;
                 self.storage.claims.insert(claim.metadata.key(), claim);
+                Put::New
             }
             "PersistentVolume" => {
                 let volume: PersistentVolume = decode(value)?;
                 self.storage.volumes.insert(volume.metadata.name.clone(), volume);
+                Put::New
             }
             "StorageClass" => {
                 let class: StorageClass = decode(value)?;
                 self.storage.classes.insert(class.metadata.name.clone(), class);
+                Put::New
             }
             "CSINode" => {
                 let node: CsiNode = decode(value)?;
                 self.csi_nodes.insert(node.metadata.name.clone(), node);
+                Put::New
             }
             "PriorityClass" => {
                 let class: PriorityClass = decode(value)?;
                 self.priorities.insert(class.metadata.name.clone(), class);
+                Put::New
             }
             "RuntimeClass" => {
                 let class: RuntimeClass = decode(value)?;
                 self.overheads.insert(class.metadata.name, class.overhead.pod_fixed);
+                Put::New
             }
             "Namespace" => {
                 let namespace: Namespace = decode(value)?;
@@ -261,11 +341,12 @@ impl World {
                     namespace.metadata.name.as_str().into(),
                     Arc::unwrap_or_clone(namespace.metadata.labels),
                 );
+                Put::New
             }
-            other if IGNORED.contains(&other) => {}
+            other if IGNORED.contains(&other) => Put::New,
             other => return Err(Fault::new("kind", format!("{other} is not understood and left out"))),
-        }
-        Ok(())
+        };
+        Ok(put)
     }
 }
 
