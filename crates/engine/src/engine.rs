@@ -2,53 +2,364 @@
 
 use std::sync::Arc;
 
+use headstart_core::cloud::{CloudError, Launch};
 use headstart_core::labels::WellKnown;
 use headstart_core::types::Types;
 
-use crate::action::Action;
+use crate::action::{Action, Effect, EffectId, ObjectRef};
+use crate::capacity::Capacity;
+use crate::claims::{Claims, News};
+use crate::collect::Collect;
+use crate::drain::Drain;
+use crate::errands::{Errand, Errands};
 use crate::event::Event;
-use crate::overview::Overview;
-use crate::report::Gauge;
+use crate::kind::Kind;
+use crate::machines::Machines;
+use crate::out::{Out, Told};
+use crate::outcome::{Fact, Outcome, Refusal};
+use crate::pools::Pools;
+use crate::provision::Provision;
 use crate::settings::Settings;
+use crate::store::{Store, Touched};
 use crate::time::{Now, Time};
 
 /// A deterministic autoscaler: the same events at the same times give the same actions.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) capacity: Capacity,
+    pub(crate) provision: Provision,
+    machines: Machines,
+    errands: Errands,
+    told: Told,
+    pools: Pools,
+    claims: Claims,
+    drain: Drain,
+    collect: Collect,
+    is_leading: bool,
+    /// Actions that outcomes have called for.
+    pending: Vec<Action>,
+    /// When actions were last decided on.
+    decided: Time,
 }
 
 impl Engine {
     /// An engine that knows nothing yet, and what its cloud sells.
     pub fn new(settings: Settings, types: Arc<Types>, well_known: WellKnown) -> Self {
-        drop((types, well_known));
-        Self { settings }
+        Self {
+            store: Store::new(settings.class.clone()),
+            capacity: Capacity::new(types, settings.seed),
+            errands: Errands::new(settings.seed),
+            claims: Claims::new(well_known.clone()),
+            provision: Provision::new(settings, well_known),
+            machines: Machines::default(),
+            told: Told::default(),
+            pools: Pools::default(),
+            drain: Drain::default(),
+            collect: Collect::default(),
+            is_leading: false,
+            pending: Vec::new(),
+            decided: Time(0),
+        }
     }
 
     /// Takes notice of something that happened.
     pub fn apply(&mut self, now: Now, event: Event) {
-        drop((now, event));
+        match event {
+            Event::Watched { kind, change } => {
+                let touched = self.store.watched(kind, change);
+                self.route(now, touched);
+            }
+            Event::Ended { id, outcome } => self.ended(now, id, outcome),
+            Event::Leading(true) if !self.is_leading => {
+                self.is_leading = true;
+                self.collect.begin();
+            }
+            Event::Leading(true) => {}
+            Event::Leading(false) => self.step_down(now),
+        }
+    }
+
+    /// Forgets everything that only a leader may rely on.
+    fn step_down(&mut self, now: Now) {
+        self.is_leading = false;
+        self.errands.forget_all();
+        self.pending.clear();
+        self.machines = Machines::default();
+        self.provision.forget();
+        let is_assumed =
+            |(name, claim): (&String, &crate::store::Claim)| claim.is_assumed.then(|| name.clone());
+        let assumed: Vec<String> = self.store.claims.iter().filter_map(is_assumed).collect();
+        for name in assumed {
+            let touched = self.store.lose(Kind::NodeClaim, "", &name, None);
+            self.route(now, touched);
+        }
+    }
+
+    /// Whether everything is known that decisions need.
+    fn is_ready(&self) -> bool {
+        self.is_leading && self.store.is_complete() && self.collect.is_listed()
     }
 
     /// What to do now. A second call at the same time without an event in between returns nothing.
     pub fn decide(&mut self, now: Now) -> Vec<Action> {
-        let _ = (now, &self.settings);
-        Vec::new()
+        self.decided = now.time;
+        if !self.is_leading || !self.store.is_complete() {
+            return Vec::new();
+        }
+        let actions = std::mem::take(&mut self.pending);
+        let (store, machines) = (&mut self.store, &mut self.machines);
+        let mut out = Out { now, errands: &mut self.errands, told: &mut self.told, actions };
+        self.collect.poll(store, machines, &mut out);
+        if self.collect.is_listed() {
+            self.pools.poll(store, &mut out);
+            for news in self.claims.poll(store, &self.capacity, machines, &mut out) {
+                self.pools.hear(&news, store);
+            }
+            self.drain.poll(store, machines, &mut out);
+            self.provision.poll(store, &mut self.capacity, &mut out);
+            self.pools.poll(store, &mut out);
+        }
+        out.actions
     }
 
     /// When to call [`Engine::decide`] again even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
-        None
+        if !self.is_leading || !self.store.is_complete() {
+            return None;
+        }
+        let own = if self.is_ready() {
+            let waits = [
+                self.pools.wake(),
+                self.claims.wake(),
+                self.drain.wake(),
+                self.provision.wake(&self.store, &self.capacity, self.decided),
+                self.provision.retries(&self.errands),
+            ];
+            waits.into_iter().flatten().min()
+        } else {
+            None
+        };
+        let soonest = [self.collect.wake(), own].into_iter().flatten().min()?;
+        Some(soonest.max(Time(self.decided.0 + 1)))
     }
 
-    /// The present values of metrics that go up and down.
-    pub fn gauges(&self) -> Vec<Gauge> {
-        Vec::new()
+    /// Tells every concern what has changed.
+    fn route(&mut self, now: Now, touched: Vec<Touched>) {
+        for touched in touched {
+            match &touched {
+                Touched::Claim { name, gone: Some(uid) } => {
+                    self.machines.forget(uid);
+                    for errand in
+                        [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt, Errand::Search]
+                    {
+                        self.errands.forgive(&errand(name.clone()));
+                    }
+                }
+                Touched::Pod { key, .. } if !self.store.pods.contains_key(key) => {
+                    self.errands.forgive(&Errand::Evict(key.clone()));
+                    self.errands.forgive(&Errand::Nominate(key.clone()));
+                }
+                Touched::Node { name, .. } if !self.store.nodes.contains_key(name) => {
+                    self.errands.forgive(&Errand::Node(name.clone()));
+                }
+                Touched::Doubtful { name } => {
+                    let object = claim_ref(name);
+                    self.with_out(now, |_, out| {
+                        out.ask(Errand::Doubt(object.name.clone()), Effect::Read { object });
+                    });
+                }
+                _ => {}
+            }
+            self.claims.on(&touched, &self.store);
+            self.drain.on(&touched, &self.store);
+            self.pools.on(now.time, &touched, &self.store);
+            self.provision.on(now.time, &touched, &self.store);
+        }
     }
 
-    /// The state of affairs in a few numbers.
-    pub fn overview(&self, now: Now) -> Overview {
-        let _ = now;
-        Overview::default()
+    /// Lets something be asked for and told outside of a decision.
+    fn with_out<T>(&mut self, now: Now, ask: impl FnOnce(&mut Self, &mut Out<'_>) -> T) -> T {
+        let mut errands = std::mem::take(&mut self.errands);
+        let mut told = std::mem::take(&mut self.told);
+        let actions = std::mem::take(&mut self.pending);
+        let mut out = Out { now, errands: &mut errands, told: &mut told, actions };
+        let result = ask(self, &mut out);
+        let actions = out.actions;
+        (self.errands, self.told, self.pending) = (errands, told, actions);
+        result
+    }
+
+    /// Takes notice of how an effect ended.
+    fn ended(&mut self, now: Now, id: EffectId, outcome: Outcome) {
+        let Some((errand, effect)) = self.errands.ended(now.time, id, &outcome) else { return };
+        let until = self.errands.until(&errand);
+        match &errand {
+            Errand::Make(name) => {
+                let touched =
+                    self.with_out(now, |this, out| this.provision.made(name, outcome, &mut this.store, out));
+                self.route(now, touched);
+            }
+            Errand::Launch(name) => {
+                if let Some(until) = until {
+                    self.claims.at(until, name);
+                }
+                self.launched(now, name, &outcome);
+            }
+            Errand::Doubt(name) => self.read(now, name, outcome),
+            Errand::Search(name) => {
+                if let Outcome::Done(Fact::Instances(instances)) = &outcome
+                    && let Some(claim) = self.store.claims.get(name)
+                    && let Some(id) = self.drain.searched(claim, instances)
+                    && let Some(instance) = instances.iter().find(|instance| instance.id == id)
+                {
+                    let launch = Launch { instance: instance.clone(), dry: Vec::new() };
+                    self.machines.launched(&claim.metadata.uid, launch);
+                }
+            }
+            Errand::Instances => {
+                if let Outcome::Done(Fact::Instances(instances)) = outcome {
+                    let store = &self.store;
+                    let is_of_use =
+                        |id: &_| store.claim_with(id).is_some() || store.nodes_with(id).next().is_some();
+                    self.machines.gone.retain(is_of_use);
+                    self.collect.listed(&instances, store, &self.machines, now.time);
+                }
+            }
+            Errand::Instance(id) => {
+                let is_gone =
+                    matches!(&outcome, Outcome::Refused(Refusal::Cloud(CloudError::NotFound { .. })));
+                if is_gone {
+                    self.errands.forgive(&errand);
+                    self.machines.gone.insert(id.clone());
+                    self.collect.inspected(id, true);
+                    self.drain.mark_instance(id, &self.store);
+                    if let Some(claim) = self.owner_of(id) {
+                        self.drain.mark_claim(&claim);
+                    }
+                } else if matches!((&effect, &outcome), (Effect::Terminate(_), Outcome::Done(_))) {
+                    self.with_out(now, |this, out| this.drain.ending(id, &this.store, out));
+                }
+            }
+            Errand::Evict(key) => {
+                let node = self.store.pods.get(key).and_then(|pod| pod.node.clone());
+                let node = node
+                    .and_then(|node| self.store.nodes.get(&*node))
+                    .map(|node| node.metadata.object(Kind::Node));
+                let pod = format!("{}/{}", key.0, key.1);
+                let is_eviction = matches!(effect, Effect::Evict { .. });
+                self.with_out(now, |_, out| tell_eviction(is_eviction, &outcome, node, &pod, out));
+                self.written(now, &effect, outcome);
+            }
+            Errand::Claim(name) | Errand::Remove(name) => {
+                if let Some(until) = until {
+                    self.claims.at(until, name);
+                }
+                self.drain.mark_claim(name);
+                self.written(now, &effect, outcome);
+            }
+            Errand::Node(name) => {
+                if let Some(until) = until
+                    && let Some(claim) =
+                        self.store.nodes.get(name).and_then(|node| self.store.claim_of_node(node))
+                {
+                    self.claims.at(until, claim.name());
+                }
+                self.drain.mark_node(name);
+                self.written(now, &effect, outcome);
+            }
+            Errand::Pool(name) => {
+                if let Some(until) = until {
+                    self.pools.at(until, name);
+                }
+                self.written(now, &effect, outcome);
+            }
+            Errand::Nominate(_) => self.written(now, &effect, outcome),
+        }
+    }
+
+    /// The claim whose launch gave an instance, though the claim does not say so yet.
+    fn owner_of(&self, id: &headstart_core::cloud::ProviderId) -> Option<String> {
+        let is_of = |claim: &&crate::store::Claim| {
+            self.machines.launched.get(&claim.metadata.uid).is_some_and(|launch| launch.instance.id == *id)
+        };
+        self.store.claims.values().find(is_of).map(|claim| claim.name().to_owned())
+    }
+
+    fn launched(&mut self, now: Now, name: &str, outcome: &Outcome) {
+        let Some(claim) = self.store.claims.get(name).cloned() else { return };
+        let pods = self.provision.pods_of(&self.store, name);
+        let news = self.with_out(now, |this, out| {
+            this.claims.launched(&claim, outcome, &mut this.capacity, &mut this.machines, &pods, out)
+        });
+        self.drain.mark_claim(name);
+        if let Some(News::Failed { claim }) = news {
+            self.provision.withdraw(now.time, &claim);
+        }
+    }
+
+    /// Takes notice of what a claim is that somebody was not sure of.
+    fn read(&mut self, now: Now, name: &str, outcome: Outcome) {
+        let touched = match outcome {
+            Outcome::Done(Fact::Object(value)) => {
+                let uid =
+                    value.pointer("/metadata/uid").and_then(serde_json::Value::as_str).map(str::to_owned);
+                self.collect.read(name, uid.as_deref());
+                self.store.made(value)
+            }
+            Outcome::Refused(Refusal::NotFound) => {
+                self.collect.read(name, None);
+                self.store.lose(Kind::NodeClaim, "", name, None)
+            }
+            _ => Vec::new(),
+        };
+        self.route(now, touched);
+    }
+
+    /// Takes notice of what a write has done to its object.
+    fn written(&mut self, now: Now, effect: &Effect, outcome: Outcome) {
+        let (Effect::Patch { object, .. } | Effect::Delete { object, .. } | Effect::Evict { object }) =
+            effect
+        else {
+            return;
+        };
+        let ObjectRef { kind, namespace, name, uid } = object;
+        let touched = match outcome {
+            Outcome::Done(Fact::Object(value)) => self.store.learn(*kind, value),
+            Outcome::Done(_) if matches!(effect, Effect::Delete { .. }) && *kind != Kind::Pod => {
+                self.store.lose(*kind, namespace, name, Some(uid))
+            }
+            Outcome::Refused(Refusal::NotFound) => self.store.lose(*kind, namespace, name, Some(uid)),
+            _ => Vec::new(),
+        };
+        self.route(now, touched);
+    }
+}
+
+fn claim_ref(name: &str) -> ObjectRef {
+    ObjectRef { kind: Kind::NodeClaim, namespace: String::new(), name: name.to_owned(), uid: String::new() }
+}
+
+fn tell_eviction(
+    is_eviction: bool,
+    outcome: &Outcome,
+    node: Option<ObjectRef>,
+    pod: &str,
+    out: &mut Out<'_>,
+) {
+    if !is_eviction {
+        return;
+    }
+    let code = match outcome {
+        Outcome::Done(_) => "200",
+        Outcome::Refused(Refusal::NotFound) => "404",
+        Outcome::Refused(Refusal::Conflict) => "409",
+        Outcome::Refused(Refusal::Blocked { .. } | Refusal::Throttled { .. }) => "429",
+        _ => "500",
+    };
+    out.count("pods_eviction_requests_total", &[("code", code)]);
+    if let (Outcome::Refused(Refusal::Blocked { .. }), Some(node)) = (outcome, node) {
+        let message = format!("Failed to drain node, evicting pod violates a PDB (Pod={pod})");
+        out.warn(node, "FailedDraining", message);
     }
 }

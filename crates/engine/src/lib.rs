@@ -15,14 +15,28 @@
 #![warn(missing_docs)]
 
 pub mod action;
+mod agenda;
+mod backoff;
+mod batch;
+mod capacity;
+mod claims;
+mod collect;
+mod drain;
 mod engine;
+mod errands;
 pub mod event;
 pub mod kind;
+mod machines;
+mod out;
 pub mod outcome;
 pub mod overview;
+mod pools;
+mod provision;
 pub mod report;
 pub mod settings;
+mod store;
 pub mod time;
+mod watch_over;
 
 pub use action::{Action, Effect, EffectId, ObjectRef, Part};
 pub use engine::Engine;

@@ -6,6 +6,15 @@ use headstart_core::cloud::millis;
 use headstart_core::snapshot::{MinValues, Preferences};
 use serde::{Deserialize, Serialize};
 
+/// A group and kind of node class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassKind {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+}
+
 /// What operators choose; the same in both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -22,6 +31,8 @@ pub struct Settings {
     pub reserved_capacity: bool,
     /// Whether pods are nominated to the nodes planned for them.
     pub nominate: bool,
+    /// The cloud's kind of node class; pools with another are left alone.
+    pub class: ClassKind,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -35,6 +46,7 @@ impl Default for Settings {
             overlays: false,
             reserved_capacity: true,
             nominate: true,
+            class: ClassKind { group: "karpenter.kwok.sh".into(), kind: "KWOKNodeClass".into() },
             seed: 0,
         }
     }

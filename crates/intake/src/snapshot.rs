@@ -7,7 +7,7 @@ use headstart_core::labels::{HOSTNAME, NODE_POOL, WellKnown};
 use headstart_core::overlay::{self, Applied, Conflict, Offered};
 use headstart_core::quantity::Quantity;
 use headstart_core::requirements::Requirements;
-use headstart_core::resources::NODES;
+use headstart_core::resources::{NODES, Resources};
 use headstart_core::snapshot::{BoundPod, Daemon, Demand, Pod, Pool, Shape, Snapshot, Volume};
 use rustc_hash::FxHashSet;
 
@@ -46,6 +46,9 @@ pub struct Rejected {
 pub trait Sight {
     /// Whether missing pods of workloads want nodes as if they were there.
     fn counts_missing(&self) -> bool;
+
+    /// Whether nodes that are going away still count against limits.
+    fn counts_leaving(&self) -> bool;
 
     /// How a pod without a node stands.
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_>;
@@ -86,6 +89,10 @@ pub struct Plain;
 impl Sight for Plain {
     fn counts_missing(&self) -> bool {
         true
+    }
+
+    fn counts_leaving(&self) -> bool {
+        false
     }
 
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_> {
@@ -207,28 +214,37 @@ impl<'a> Builder<'a> {
         let mut leaving = BTreeSet::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
             let Some(meta) = machine.meta() else { continue };
+            let of = meta.labels.get(NODE_POOL).cloned();
             if machine.is_leaving() {
                 leaving.extend(machine.node.map(|node| node.metadata.name.clone()));
+                if self.sight.counts_leaving() {
+                    self.count(of.as_ref(), &machine.capacity());
+                }
                 continue;
             }
             let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&node.metadata.name));
             let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
             match machine.node(pool.unwrap_or(catalog), csi) {
                 Ok(node) => {
-                    let mut used = (*machine.capacity()).clone();
-                    used.set(NODES, Quantity::from_units(1));
-                    let of = node.labels.get(NODE_POOL).cloned();
-                    if let Some(pool) =
-                        self.snapshot.pools.iter_mut().find(|pool| Some(&pool.name) == of.as_ref())
-                    {
-                        pool.used.add(&used);
+                    let mut used = machine.capacity();
+                    if let Some(launching) = node.launching.as_ref().filter(|_| used.is_empty()) {
+                        used = Arc::new(launching.most(&node.labels, &self.snapshot.well_known));
                     }
+                    self.count(of.as_ref(), &used);
                     self.snapshot.nodes.push(node);
                 }
                 Err(fault) => self.fault(format!("Node {}", meta.name), fault),
             }
         }
         leaving
+    }
+
+    /// Counts a machine against the limits of its pool.
+    fn count(&mut self, pool: Option<&Arc<str>>, capacity: &Resources) {
+        if let Some(pool) = self.snapshot.pools.iter_mut().find(|known| Some(&known.name) == pool) {
+            pool.used.add(capacity);
+            pool.used.add(&Resources::from_iter([(NODES, Quantity::from_units(1))]));
+        }
     }
 
     fn pods(&mut self, leaving: &BTreeSet<String>) {

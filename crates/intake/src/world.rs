@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headstart_core::resources::Resources;
-use headstart_core::snapshot::Labels;
+use headstart_core::snapshot::{Labels, Shape};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -227,6 +227,13 @@ impl World {
         self.remove(&kind, &namespace, &name);
         let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         Err(Diagnostic { object: format!("{kind} {of}{name}"), field, message })
+    }
+
+    /// What a pod needs, without what classes and volumes add.
+    pub fn shape(&self, namespace: &str, name: &str) -> Option<Arc<Shape>> {
+        let wanted = (namespace, name);
+        let at = self.places.of("Pod", wanted, |at| self.pods.get(at).map(KeptPod::names))?;
+        self.pods[at].made.shape.clone().ok()
     }
 
     /// Forgets an object.

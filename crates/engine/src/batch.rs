@@ -1,0 +1,86 @@
+//! When to stop waiting for more pods and decide.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::store::{Pod, Store};
+use crate::time::Time;
+
+/// How long a lone pod waits for company.
+const ALONE: Duration = Duration::from_millis(30);
+/// The shortest silence that ends a batch.
+const SILENCE: Duration = Duration::from_millis(20);
+/// The longest that a batch stays open once nobody has more pods to make.
+const COMPLETE: Duration = Duration::from_millis(500);
+/// How long whoever makes pods may pause before nobody waits for the rest.
+const STALLED: Duration = Duration::from_secs(1);
+/// How many gaps between pods are looked at.
+const GAPS: usize = 32;
+
+/// Pods that came lately.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    window: Option<Window>,
+}
+
+#[derive(Debug)]
+struct Window {
+    opened: Time,
+    last: Time,
+    count: usize,
+    gaps: Vec<u64>,
+    /// One pod of each owner.
+    owners: BTreeSet<Arc<str>>,
+    of_owners: Vec<crate::store::PodKey>,
+}
+
+impl Batch {
+    /// Takes notice of a pod that wants a node.
+    pub(crate) fn arrived(&mut self, now: Time, pod: &Pod) {
+        let window = self.window.get_or_insert_with(|| Window {
+            opened: now,
+            last: now,
+            count: 0,
+            gaps: Vec::new(),
+            owners: BTreeSet::new(),
+            of_owners: Vec::new(),
+        });
+        if window.count > 0 && window.gaps.len() < GAPS {
+            window.gaps.push(now.0.saturating_sub(window.last.0));
+        }
+        window.count += 1;
+        window.last = now;
+        if let Some(owner) = &pod.owner
+            && window.owners.insert(owner.clone())
+        {
+            window.of_owners.push(pod.key());
+        }
+    }
+
+    /// When the batch is complete, as things are.
+    pub(crate) fn due(&self, store: &Store, longest: Duration) -> Option<Time> {
+        let window = self.window.as_ref()?;
+        let unfinished = window
+            .of_owners
+            .iter()
+            .filter_map(|key| store.pods.get(key))
+            .any(|pod| store.still_to_come(pod) > 0);
+        let close = if unfinished {
+            window.last + STALLED
+        } else if window.count == 1 {
+            window.opened + ALONE
+        } else {
+            let mut gaps = window.gaps.clone();
+            gaps.sort_unstable();
+            let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
+            window.last + SILENCE.max(Duration::from_millis(3 * median)).min(COMPLETE)
+        };
+        Some(close.min(window.opened + longest))
+    }
+
+    /// Ends the batch.
+    pub(crate) fn close(&mut self) {
+        self.window = None;
+    }
+}

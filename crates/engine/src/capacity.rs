@@ -1,0 +1,115 @@
+//! Which offerings ran dry, and when to try them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headstart_core::catalog::InstanceType;
+use headstart_core::cloud::{DryOffering, OfferingKey, key_of};
+use headstart_core::types::Types;
+
+use crate::backoff::Backoff;
+use crate::time::Time;
+
+/// How long an offering that ran dry is avoided while there are others, if the cloud does not say.
+const AVOIDED: Duration = Duration::from_secs(180);
+/// How often it is tried when there is nothing else.
+const PROBES: Backoff = Backoff::millis(1_000, 15_000);
+
+/// Which offerings ran dry.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    types: Arc<Types>,
+    seed: u64,
+    dry: BTreeMap<OfferingKey, Dry>,
+    /// What can be bought without certain offerings; laying out a catalog takes a while.
+    laid_out: Option<(BTreeSet<OfferingKey>, Arc<Types>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dry {
+    failures: u32,
+    /// When it counts as any other again.
+    until: Time,
+    /// When it may be tried for want of others.
+    probe: Time,
+}
+
+/// How to treat offerings that ran dry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// There are enough others.
+    Picky,
+    /// There are none.
+    Desperate,
+}
+
+impl Capacity {
+    pub(crate) fn new(types: Arc<Types>, seed: u64) -> Self {
+        Self { types, seed, dry: BTreeMap::new(), laid_out: None }
+    }
+
+    /// Everything that the cloud sells.
+    pub(crate) fn all(&self) -> &Arc<Types> {
+        &self.types
+    }
+
+    /// Takes notice that an offering ran dry.
+    pub(crate) fn ran_dry(&mut self, now: Time, offering: &DryOffering) {
+        let failures = self.dry.get(&offering.offering).map_or(0, |dry| dry.failures) + 1;
+        let probe = PROBES.after(failures, self.seed, &offering.offering.to_string());
+        let until = now + offering.lasts.unwrap_or(AVOIDED).max(probe);
+        self.dry.insert(offering.offering.clone(), Dry { failures, until, probe: now + probe });
+    }
+
+    /// Takes notice that an offering could be bought.
+    pub(crate) fn was_bought(&mut self, offering: &OfferingKey) {
+        self.dry.remove(offering);
+    }
+
+    /// When an offering that ran dry may be tried again.
+    pub(crate) fn next_try(&self, now: Time) -> Option<Time> {
+        self.dry.values().map(|dry| dry.probe.min(dry.until)).filter(|time| *time > now).min()
+    }
+
+    /// Whether something that ran dry may be tried for want of others.
+    pub(crate) fn can_probe(&self, now: Time) -> bool {
+        self.dry.values().any(|dry| dry.until > now && dry.probe <= now)
+    }
+
+    /// How many offerings are avoided.
+    pub(crate) fn avoided(&self, now: Time) -> usize {
+        self.dry.values().filter(|dry| dry.until > now).count()
+    }
+
+    /// What can be bought now.
+    pub(crate) fn types(&mut self, now: Time, mood: Mood) -> Arc<Types> {
+        // Those that can be tried again are remembered for a while, so that a second failure counts as one.
+        self.dry.retain(|_, dry| now < dry.until + AVOIDED);
+        let avoided = |dry: &Dry| dry.until > now && (mood == Mood::Picky || dry.probe > now);
+        let dry: BTreeSet<OfferingKey> =
+            self.dry.iter().filter(|(_, dry)| avoided(dry)).map(|(key, _)| key.clone()).collect();
+        if dry.is_empty() {
+            return self.types.clone();
+        }
+        if let Some((known, types)) = &self.laid_out
+            && *known == dry
+        {
+            return types.clone();
+        }
+        let names: BTreeSet<&str> = dry.iter().map(|key| key.instance_type.as_str()).collect();
+        let without = |known: &Arc<InstanceType>| {
+            if !names.contains(&*known.name) {
+                return known.clone();
+            }
+            let mut changed = InstanceType::clone(known);
+            for offering in &mut changed.offerings {
+                offering.available &= !dry.contains(&key_of(known, offering));
+            }
+            Arc::new(changed)
+        };
+        let types = Arc::new(Types::new(self.types.iter().map(without).collect()));
+        self.laid_out = Some((dry, types.clone()));
+        types
+    }
+}

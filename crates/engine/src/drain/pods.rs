@@ -1,0 +1,103 @@
+//! How pods leave a node.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::action::Effect;
+use crate::drain::Drain;
+use crate::errands::Errand;
+use crate::out::Out;
+use crate::store::{Claim, Node, Pod, Store};
+use crate::time::Wall;
+
+/// How long after its time a pod that does not go is no longer waited for.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// The order in which pods leave: what others rely on goes last.
+fn tier(pod: &Pod) -> (bool, bool) {
+    (pod.is_critical, pod.is_daemon)
+}
+
+/// Whether a pod can be made to leave at all.
+fn is_drainable(pod: &Pod, now: Wall) -> bool {
+    let is_stuck = pod.deleted.is_some_and(|deleted| now > deleted + STUCK);
+    !pod.tolerates_disruption && !pod.is_mirror && !is_stuck
+}
+
+/// Whether a pod must go now to be gone in time.
+fn is_due(pod: &Pod, deadline: Option<Wall>, now: Wall) -> bool {
+    let Some(deadline) = deadline else { return false };
+    match (pod.deleted, pod.grace) {
+        (Some(deleted), _) => deleted > deadline,
+        (None, Some(grace)) => now.0 > deadline.0 - i64::from(grace) * 1000,
+        (None, None) => false,
+    }
+}
+
+impl Drain {
+    /// Asks pods to leave, those that others rely on last; how many are still there.
+    pub(super) fn drain_pods(
+        &mut self,
+        node: &Node,
+        claim: Option<&Claim>,
+        deadline: Option<Wall>,
+        store: &Store,
+        out: &mut Out<'_>,
+    ) -> usize {
+        let now = out.now.wall;
+        let waiting: Vec<&Pod> =
+            store.pods_on(node.name()).filter(|pod| !pod.is_over && is_drainable(pod, now)).collect();
+        let (due, others): (Vec<&Pod>, Vec<&Pod>) =
+            waiting.iter().partition(|pod| is_due(pod, deadline, now));
+        for pod in due {
+            force(pod, deadline, out);
+        }
+        let Some(first) = others.iter().map(|pod| tier(pod)).min() else { return waiting.len() };
+        let reason = claim
+            .and_then(|claim| claim.condition(headstart_api::conditions::nodeclaim::DISRUPTION_REASON))
+            .map_or("Forceful Termination", |condition| condition.reason.as_str());
+        for pod in others.into_iter().filter(|pod| tier(pod) == first) {
+            if pod.deleted.is_some() || pod.is_protected(now) {
+                continue;
+            }
+            let errand = Errand::Evict(pod.key());
+            if out.ask(errand, Effect::Evict { object: pod.object() }) {
+                out.note(pod.object(), "Evicted", format!("Evicted pod: {reason}"));
+                out.count("pods_drained_total", &[("reason", reason)]);
+            }
+        }
+        waiting.len()
+    }
+
+    /// Volumes that keep a node from going; those of pods that never leave do not.
+    pub(super) fn attached<'a>(&self, node: &'a Node, store: &'a Store, now: Wall) -> Vec<&'a str> {
+        let stay: BTreeSet<&str> = store
+            .pods_on(node.name())
+            .filter(|pod| !is_drainable(pod, now))
+            .flat_map(|pod| pod.volumes.iter().filter_map(|claim| store.volume_of(&pod.namespace, claim)))
+            .collect();
+        let attached = store.attached_to(node.name());
+        attached
+            .filter(|(_, volume)| !volume.is_empty() && !stay.contains(volume))
+            .map(|(name, _)| name)
+            .collect()
+    }
+}
+
+/// Deletes a pod with what is left of its time.
+fn force(pod: &Pod, deadline: Option<Wall>, out: &mut Out<'_>) {
+    let left = deadline.map_or(0, |deadline| (deadline.0 - out.now.wall.0) / 1000);
+    let grace = u32::try_from(left.max(1)).unwrap_or(1);
+    let effect = Effect::Delete { object: pod.object(), grace: Some(grace) };
+    if out.ask(Errand::Evict(pod.key()), effect) {
+        let when = deadline.map(|deadline| deadline.stamp().to_string()).unwrap_or_default();
+        let message = format!(
+            "Deleting the pod to accommodate the terminationTime {when} of the node. The pod was granted {grace} seconds of \
+             grace-period of its {} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt \
+             annotation.",
+            pod.grace.unwrap_or(0)
+        );
+        out.note(pod.object(), "Disrupted", message);
+        out.count("pods_drained_total", &[("reason", "Forceful Termination")]);
+    }
+}

@@ -1,0 +1,441 @@
+//! From pods that wait to claims that are asked for.
+
+mod manifest;
+mod nominate;
+mod promises;
+mod sight;
+mod strikes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headstart_core::labels::WellKnown;
+use headstart_core::plan::{Plan, PlannedClaim};
+use headstart_core::snapshot::{Options, Reserved, Snapshot};
+use headstart_core::solve::{Packing, solve};
+use headstart_core::types::Types;
+use headstart_intake::Taken;
+use serde_json::Value;
+
+use crate::action::{Effect, ObjectRef};
+use crate::agenda::Agenda;
+use crate::batch::Batch;
+use crate::capacity::{Capacity, Mood};
+use crate::errands::Errand;
+use crate::kind::Kind;
+use crate::out::Out;
+use crate::outcome::{Fact, Outcome, Refusal};
+use crate::report::Level;
+use crate::settings::Settings;
+use crate::store::{PodKey, Store, Touched};
+use crate::time::Time;
+use promises::Promises;
+use sight::Eyes;
+use strikes::Strikes;
+
+/// How long pods that were left out wait before they are looked at again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// How soon they are looked at when something changed that may help them.
+const CHANGED: Duration = Duration::from_millis(200);
+/// How long a pod may take to find its node once that is ready.
+const TO_FIND: Duration = Duration::from_secs(10);
+/// How often a pod is told that it fits nowhere.
+const FAILED_EVERY: Duration = Duration::from_secs(300);
+/// Most events about single pods that one decision tells.
+const MOST_EVENTS: usize = 10;
+
+/// From pods that wait to claims that are asked for.
+#[derive(Debug)]
+pub(crate) struct Provision {
+    settings: Settings,
+    well_known: WellKnown,
+    batch: Batch,
+    promises: Promises,
+    strikes: Strikes,
+    /// Pods that have been looked at, by uid.
+    considered: BTreeSet<Arc<str>>,
+    /// When to look again at pods that were left out.
+    again: Option<Time>,
+    /// Claims asked for and not yet made.
+    making: BTreeMap<String, Value>,
+    /// Claims whose pods should have come by then.
+    ready: Agenda<String>,
+    nominate: Agenda<PodKey>,
+    /// How often pods have been nominated, by uid.
+    nominations: BTreeMap<Arc<str>, u8>,
+    /// How many pods fit nowhere.
+    unplaced: usize,
+}
+
+impl Provision {
+    pub(crate) fn new(settings: Settings, well_known: WellKnown) -> Self {
+        Self {
+            settings,
+            well_known,
+            batch: Batch::default(),
+            promises: Promises::default(),
+            strikes: Strikes::default(),
+            considered: BTreeSet::new(),
+            again: None,
+            making: BTreeMap::new(),
+            ready: Agenda::default(),
+            nominate: Agenda::default(),
+            nominations: BTreeMap::new(),
+            unplaced: 0,
+        }
+    }
+
+    fn eyes<'a>(&'a self, store: &'a Store, now: Time) -> Eyes<'a> {
+        Eyes { store, promises: &self.promises, strikes: &self.strikes, now }
+    }
+
+    /// Looks again soon at pods that were left out.
+    fn soon(&mut self, time: Time) {
+        self.again = Some(self.again.map_or(time, |known| known.min(time)));
+    }
+
+    /// Whether there are pods that were looked at and have no place.
+    fn has_left_out(&self, store: &Store) -> bool {
+        store
+            .waiting
+            .iter()
+            .filter_map(|key| store.pods.get(key))
+            .any(|pod| self.considered.contains(&pod.uid) && self.promises.of(&pod.uid).is_none())
+    }
+
+    pub(crate) fn on(&mut self, now: Time, touched: &Touched, store: &Store) {
+        match touched {
+            Touched::Pod { key, uid, .. } => self.on_pod(now, key, uid, store),
+            Touched::Claim { name, .. } => match store.claims.get(name) {
+                Some(claim) if !claim.is_leaving() => {
+                    if claim.is_launched() {
+                        self.on_node_of(now, name, claim.is_initialized());
+                    }
+                }
+                _ => self.withdraw(now, name),
+            },
+            Touched::Node { provider_id, .. } => {
+                let claim = provider_id.as_ref().and_then(|id| store.claim_with(id));
+                if let Some(claim) = claim.filter(|claim| !claim.is_leaving()) {
+                    self.on_node_of(now, claim.name(), claim.is_initialized());
+                }
+            }
+            Touched::Attachment { .. } | Touched::Doubtful { .. } => {}
+            Touched::Pool { .. } | Touched::Class { .. } | Touched::Other(_) => {
+                if self.has_left_out(store) {
+                    self.soon(now + CHANGED);
+                }
+            }
+        }
+    }
+
+    fn on_pod(&mut self, now: Time, key: &PodKey, uid: &Arc<str>, store: &Store) {
+        let pod = store.pods.get(key).filter(|pod| pod.uid == *uid);
+        let Some(pod) = pod.filter(|pod| pod.is_waiting()) else {
+            let is_bound = pod.is_some_and(|pod| pod.node.is_some());
+            if is_bound && let Some(shape) = store.world.shape(&key.0, &key.1) {
+                self.strikes.worked(&shape);
+            }
+            self.promises.drop_pod(uid);
+            self.considered.remove(uid);
+            self.nominations.remove(uid);
+            return;
+        };
+        if self.promises.of(uid).is_some() {
+            self.nominate.mark(key.clone());
+            return;
+        }
+        if !self.considered.contains(uid) && self.eyes(store, now).is_wanting(pod) {
+            self.considered.insert(uid.clone());
+            self.batch.arrived(now, pod);
+        }
+    }
+
+    /// Takes notice that the node of a claim is there.
+    fn on_node_of(&mut self, now: Time, claim: &str, is_initialized: bool) {
+        let keys: Vec<PodKey> = self.promises.on(claim).map(|(_, key)| key.clone()).collect();
+        if is_initialized && !keys.is_empty() {
+            self.ready.at(now + TO_FIND, claim.to_owned());
+        }
+        keys.into_iter().for_each(|key| self.nominate.mark(key));
+    }
+
+    /// Takes all promises of a claim back and looks for other places at once.
+    pub(crate) fn withdraw(&mut self, now: Time, claim: &str) {
+        let pods = self.promises.drop_claim(claim);
+        if !pods.is_empty() {
+            self.soon(now);
+        }
+        for (_, key) in pods {
+            self.nominate.mark(key);
+        }
+    }
+
+    /// Pods that a claim was made for.
+    pub(crate) fn pods_of<'a>(&'a self, store: &'a Store, claim: &str) -> Vec<ObjectRef> {
+        let keys = self.promises.on(claim);
+        keys.filter_map(|(_, key)| store.pods.get(key)).map(|pod| pod.object()).collect()
+    }
+
+    pub(crate) fn poll(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
+        let now = out.now.time;
+        for claim in self.ready.take(now) {
+            self.give_up(now, &claim, store, out);
+        }
+        let names: Vec<String> = self.making.keys().cloned().collect();
+        for name in names {
+            self.make(&name, out);
+        }
+        let is_complete = self.batch.due(store, self.settings.batch_max).is_some_and(|due| due <= now);
+        let is_again = self.again.is_some_and(|again| again <= now);
+        if is_complete || is_again {
+            self.batch.close();
+            self.again = None;
+            self.decide(store, capacity, out);
+        }
+        self.poll_nominations(store, out);
+    }
+
+    pub(crate) fn wake(&self, store: &Store, capacity: &Capacity, now: Time) -> Option<Time> {
+        let left_out = self.again.is_some();
+        let waits = [
+            self.batch.due(store, self.settings.batch_max),
+            self.again,
+            self.ready.wake(),
+            self.nominate.wake(),
+            if left_out { capacity.next_try(now) } else { None },
+            if left_out { self.strikes.next(now) } else { None },
+        ];
+        waits.into_iter().flatten().min()
+    }
+
+    /// Gives pods another place that did not come to the node that was made for them.
+    fn give_up(&mut self, now: Time, claim: &str, store: &Store, out: &mut Out<'_>) {
+        let late: Vec<PodKey> = self
+            .promises
+            .on(claim)
+            .filter(|(_, key)| store.pods.get(*key).is_some_and(|pod| pod.is_waiting()))
+            .map(|(_, key)| key.clone())
+            .collect();
+        let Some(first) = late.first() else { return };
+        for key in &late {
+            if let Some(shape) = store.world.shape(&key.0, &key.1) {
+                self.strikes.failed(now, self.settings.seed, &shape);
+            }
+        }
+        let message = format!(
+            "{} pods did not come to the node made for them; nothing is bought for their like for a while",
+            late.len()
+        );
+        let first = format!("{}/{}", first.0, first.1);
+        out.line(Level::Warning, message, &[("NodeClaim", claim), ("pod", &first)]);
+        self.withdraw(now, claim);
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            preferences: self.settings.preferences,
+            min_values: self.settings.min_values,
+            reserved: if self.settings.reserved_capacity { Reserved::Strict } else { Reserved::Off },
+            ..Options::default()
+        }
+    }
+
+    fn taken(&self, store: &Store, types: &Arc<Types>, now: Time) -> Taken {
+        let mut taken = store.world.snapshot_seen(types, &self.well_known, &self.eyes(store, now));
+        taken.snapshot.options = self.options();
+        taken
+    }
+
+    fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
+        let now = out.now.time;
+        let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
+        let mut plan = solve(&taken.snapshot, Packing::Compat);
+        if !plan.unplaced.is_empty() && capacity.can_probe(now) {
+            let desperate = self.taken(store, &capacity.types(now, Mood::Desperate), now);
+            let other = solve(&desperate.snapshot, Packing::Compat);
+            if other.unplaced.len() < plan.unplaced.len() {
+                (taken, plan) = (desperate, other);
+            }
+        }
+        self.realize(store, &taken, &plan, out);
+        self.explain(store, capacity, &taken, &plan, out);
+        if self.has_left_out(store) || self.strikes.next(now).is_some() {
+            let soonest = [Some(now + AGAIN), capacity.next_try(now), self.strikes.next(now)];
+            // Something that ran dry may be back any moment, but one look at a time will do.
+            let soonest = soonest.into_iter().flatten().min().unwrap_or(now + AGAIN);
+            self.soon(soonest.max(now + CHANGED));
+        }
+    }
+
+    /// Asks for the claims of a plan.
+    fn realize(&mut self, store: &mut Store, taken: &Taken, plan: &Plan, out: &mut Out<'_>) {
+        let snapshot = &taken.snapshot;
+        for pod in &snapshot.pods {
+            self.considered.insert(pod.uid.clone());
+        }
+        for node in &plan.existing {
+            let name = &snapshot.nodes[node.node as usize].name;
+            if store.claims.contains_key(&**name) {
+                self.promise(snapshot, &node.pods, name);
+            }
+        }
+        let mut told = 0;
+        for planned in &plan.claims {
+            let Some(pool) = store.pools.get(&*planned.pool) else { continue };
+            let Some(first) = planned.pods.first() else { continue };
+            let anchor = &snapshot.pods[*first as usize].uid;
+            let name = manifest::name(store, pool, anchor);
+            let claim = manifest::claim(pool, planned, &name, anchor, &self.well_known);
+            store.assume(claim.clone());
+            self.making.insert(name.clone(), claim);
+            self.make(&name, out);
+            self.promise(snapshot, &planned.pods, &name);
+            out.count(
+                "nodeclaims_created_total",
+                &[
+                    ("reason", "provisioned"),
+                    ("nodepool", &planned.pool),
+                    ("min_values_relaxed", if planned.min_values_relaxed { "true" } else { "false" }),
+                ],
+            );
+            tell_claim(planned, &name, out);
+            for pod in planned.pods.iter().take(MOST_EVENTS.saturating_sub(told)) {
+                told += 1;
+                let pod = &snapshot.pods[*pod as usize];
+                let about = of_pod(&pod.namespace, &pod.name, &pod.uid);
+                out.note(about, "Nominated", format!("Pod should schedule on: nodeclaim/{name}"));
+            }
+        }
+        if !plan.claims.is_empty() {
+            let message = format!(
+                "{} pods need a place: {} fit on existing nodes, {} need {} new nodes, {} fit nowhere",
+                snapshot.pods.len(),
+                plan.existing.iter().map(|node| node.pods.len()).sum::<usize>(),
+                plan.claims.iter().map(|claim| claim.pods.len()).sum::<usize>(),
+                plan.claims.len(),
+                plan.unplaced.len(),
+            );
+            let (price, bound) = (format!("{}/h", plan.price), format!("{}/h", plan.lower_bound));
+            out.line(Level::Info, message, &[("price", &price), ("atLeast", &bound)]);
+        }
+    }
+
+    fn promise(&mut self, snapshot: &Snapshot, pods: &[u32], claim: &str) {
+        for pod in pods {
+            let pod = &snapshot.pods[*pod as usize];
+            let key = (pod.namespace.clone(), pod.name.clone());
+            self.promises.make(pod.uid.clone(), key, claim);
+        }
+    }
+
+    /// Asks for a claim, once more if it must be.
+    fn make(&self, name: &str, out: &mut Out<'_>) {
+        if let Some(object) = self.making.get(name) {
+            let effect = Effect::Create { kind: Kind::NodeClaim, object: object.clone() };
+            out.ask(Errand::Make(name.to_owned()), effect);
+        }
+    }
+
+    /// When to ask again for claims that could not be made.
+    pub(crate) fn retries(&self, out: &crate::errands::Errands) -> Option<Time> {
+        self.making.keys().filter_map(|name| out.until(&Errand::Make(name.clone()))).min()
+    }
+
+    /// Takes notice of how the making of a claim ended.
+    pub(crate) fn made(
+        &mut self,
+        name: &str,
+        outcome: Outcome,
+        store: &mut Store,
+        out: &mut Out<'_>,
+    ) -> Vec<Touched> {
+        match outcome {
+            Outcome::Done(Fact::Object(value)) => {
+                self.making.remove(name);
+                store.made(value)
+            }
+            Outcome::Refused(Refusal::AlreadyExists) => {
+                self.making.remove(name);
+                let object = ObjectRef {
+                    kind: Kind::NodeClaim,
+                    namespace: String::new(),
+                    name: name.to_owned(),
+                    uid: String::new(),
+                };
+                out.ask(Errand::Doubt(name.to_owned()), Effect::Read { object });
+                Vec::new()
+            }
+            Outcome::Refused(Refusal::Invalid { message } | Refusal::Forbidden { message }) => {
+                self.making.remove(name);
+                out.line(Level::Error, format!("cannot make a NodeClaim: {message}"), &[("NodeClaim", name)]);
+                store.lose(Kind::NodeClaim, "", name, None)
+            }
+            Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown { .. } => Vec::new(),
+        }
+    }
+
+    /// Tells pods why they fit nowhere.
+    fn explain(&mut self, store: &Store, capacity: &Capacity, taken: &Taken, plan: &Plan, out: &mut Out<'_>) {
+        self.unplaced = plan.unplaced.len() + taken.rejected.len();
+        let avoided = capacity.avoided(out.now.time);
+        for unplaced in plan.unplaced.iter().take(MOST_EVENTS) {
+            let pod = &taken.snapshot.pods[unplaced.pod as usize];
+            let mut why: Vec<String> = unplaced.obstacles.iter().take(3).map(ToString::to_string).collect();
+            if why.is_empty() {
+                why.push("no NodePool is ready to buy nodes".to_owned());
+            }
+            if avoided > 0 {
+                why.push(format!("{avoided} offerings have no capacity at present"));
+            }
+            let message = format!("Failed to schedule pod, {}", why.join("; "));
+            let about = of_pod(&pod.namespace, &pod.name, &pod.uid);
+            out.event(about, true, "FailedScheduling", message, FAILED_EVERY);
+        }
+        for rejected in taken.rejected.iter().take(MOST_EVENTS) {
+            let (namespace, name) = rejected.pod.split_once('/').unwrap_or_default();
+            let Some(pod) = store.pods.get(&(namespace.into(), name.into())) else { continue };
+            let message = format!("Failed to schedule pod, {}", rejected.reason);
+            out.event(pod.object(), true, "FailedScheduling", message, FAILED_EVERY);
+        }
+    }
+
+    /// How many pods fit nowhere.
+    pub(crate) fn unplaced(&self) -> usize {
+        self.unplaced
+    }
+
+    /// Forgets everything that only this process knows.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(self.settings.clone(), self.well_known.clone());
+    }
+}
+
+fn of_pod(namespace: &str, name: &str, uid: &str) -> ObjectRef {
+    let (namespace, name, uid) = (namespace.to_owned(), name.to_owned(), uid.to_owned());
+    ObjectRef { kind: Kind::Pod, namespace, name, uid }
+}
+
+fn tell_claim(planned: &PlannedClaim, name: &str, out: &mut Out<'_>) {
+    let (what, price) = match &planned.launch {
+        Some(launch) => (
+            format!("{} {} {}", launch.instance_type, launch.zone, launch.capacity_type),
+            format!("{}/h", launch.price),
+        ),
+        None => (String::from("unknown"), String::new()),
+    };
+    let message = format!("created NodeClaim for {} pods", planned.pods.len());
+    let types = planned.instance_types.len().to_string();
+    out.line(
+        Level::Info,
+        message,
+        &[
+            ("NodeClaim", name),
+            ("NodePool", &planned.pool),
+            ("cheapest", &what),
+            ("price", &price),
+            ("types", &types),
+        ],
+    );
+}

@@ -1,0 +1,55 @@
+//! Which waiting pods want a node now.
+
+use headstart_intake::{Sight, Standing, Waiting};
+
+use crate::provision::promises::Promises;
+use crate::provision::strikes::Strikes;
+use crate::store::{Pod, Store};
+use crate::time::Time;
+
+/// What is known about waiting pods beyond what their objects say.
+pub(crate) struct Eyes<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) promises: &'a Promises,
+    pub(crate) strikes: &'a Strikes,
+    pub(crate) now: Time,
+}
+
+impl Eyes<'_> {
+    /// Whether it is for us to find a place for a pod, and now.
+    ///
+    /// Before kube-scheduler has spoken we act only where its word is certain: for pods that it looks after, and for which
+    /// it would not make room by sending others away.
+    pub(crate) fn is_wanting(&self, pod: &Pod) -> bool {
+        pod.is_waiting()
+            && !pod.is_gated
+            && !pod.is_daemon
+            && !pod.is_mirror
+            && (pod.is_unschedulable || (pod.is_ours && !self.store.could_displace(pod)))
+    }
+}
+
+impl Sight for Eyes<'_> {
+    fn counts_missing(&self) -> bool {
+        false
+    }
+
+    fn counts_leaving(&self) -> bool {
+        true
+    }
+
+    fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {
+        let key = (waiting.namespace.into(), waiting.name.into());
+        let Some(pod) = self.store.pods.get(&key) else { return Standing::Waits };
+        if let Some(claim) = self.promises.of(&pod.uid) {
+            return Standing::Promised(claim);
+        }
+        if let Some(node) = &pod.nominated
+            && self.store.nodes.get(&**node).is_some_and(|node| !node.is_leaving())
+        {
+            return Standing::Nominated(node);
+        }
+        let is_out = waiting.shape.is_some_and(|shape| self.strikes.is_out(self.now, shape));
+        if self.is_wanting(pod) && !is_out { Standing::Wants } else { Standing::Waits }
+    }
+}

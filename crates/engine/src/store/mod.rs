@@ -1,0 +1,567 @@
+//! What was observed, and what was asked for and will soon be.
+//!
+//! Objects come from watches and from the answers to our own writes; versions tell which is newer, so that a watch that lags
+//! never takes back what a write has told.
+
+mod claim;
+mod class;
+mod meta;
+mod node;
+mod owner;
+mod pod;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use headstart_api::NodePool;
+use headstart_api::conditions::{self, READY};
+use headstart_api::nodeclaim::NodeClassReference;
+use headstart_core::cloud::ProviderId;
+use headstart_intake::{Diagnostic, World};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use claim::Claim;
+pub(crate) use class::Class;
+pub(crate) use meta::{Meta, Owner as OwnerReference};
+pub(crate) use node::Node;
+pub(crate) use pod::{Pod, PodKey};
+
+use crate::event::Change;
+use crate::kind::Kind;
+use crate::settings::ClassKind;
+use owner::Owner;
+
+/// What is known about all objects.
+#[derive(Debug)]
+pub(crate) struct Store {
+    class: ClassKind,
+    /// What decides placement.
+    pub(crate) world: World,
+    pub(crate) pods: BTreeMap<PodKey, Pod>,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    pub(crate) claims: BTreeMap<String, Claim>,
+    pub(crate) pools: BTreeMap<String, NodePool>,
+    pub(crate) classes: BTreeMap<String, Class>,
+    /// Pods that are alive and have no node.
+    pub(crate) waiting: BTreeSet<PodKey>,
+    /// What was wrong with objects, by kind, namespace and name.
+    pub(crate) diagnostics: BTreeMap<(Kind, String, String), Diagnostic>,
+    /// Node and volume of each attachment.
+    attachments: BTreeMap<String, (String, String)>,
+    /// The volume of each volume claim.
+    volumes: BTreeMap<(String, String), String>,
+    owners: BTreeMap<String, Owner>,
+    /// How many pods with a node have each priority.
+    priorities: BTreeMap<i32, usize>,
+    live: BTreeMap<Arc<str>, usize>,
+    on_node: BTreeMap<Arc<str>, BTreeSet<PodKey>>,
+    node_of: BTreeMap<ProviderId, BTreeSet<String>>,
+    claim_of: BTreeMap<ProviderId, String>,
+    /// Claims that a write has told of and no watch has yet.
+    unwatched: BTreeSet<String>,
+    /// Names of objects that have no table here.
+    others: BTreeMap<Kind, BTreeSet<(String, String)>>,
+    reading: BTreeMap<Kind, Reading>,
+}
+
+/// How far a kind has been read.
+#[derive(Debug, Default)]
+struct Reading {
+    is_listed: bool,
+    is_missing: bool,
+    /// What was told since a listing began.
+    told: Option<BTreeSet<(String, String)>>,
+}
+
+/// What a change may be of interest for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    /// A pod, and the nodes it was and is on.
+    Pod {
+        key: PodKey,
+        uid: Arc<str>,
+        was_on: Option<Arc<str>>,
+    },
+    Node {
+        name: String,
+        provider_id: Option<ProviderId>,
+    },
+    /// A claim, or the uid of one that is gone.
+    Claim {
+        name: String,
+        gone: Option<String>,
+    },
+    /// A claim that we made is not in a list, which may be older than the claim.
+    Doubtful {
+        name: String,
+    },
+    Pool {
+        name: String,
+    },
+    Class {
+        name: String,
+    },
+    Attachment {
+        node: String,
+    },
+    Other(Kind),
+}
+
+impl Store {
+    /// A store without objects, for a cloud with this kind of node class.
+    pub(crate) fn new(class: ClassKind) -> Self {
+        Self {
+            class,
+            world: World::new(),
+            pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            diagnostics: BTreeMap::new(),
+            attachments: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            live: BTreeMap::new(),
+            on_node: BTreeMap::new(),
+            node_of: BTreeMap::new(),
+            claim_of: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
+            others: BTreeMap::new(),
+            reading: BTreeMap::new(),
+        }
+    }
+
+    /// Takes notice of what a watch saw.
+    pub(crate) fn watched(&mut self, kind: Kind, change: Change) -> Vec<Touched> {
+        match change {
+            Change::Relisting => {
+                self.reading.entry(kind).or_default().told = Some(BTreeSet::new());
+                Vec::new()
+            }
+            Change::Seen(value) => {
+                let names = owner::names(&value);
+                if let Some(told) = self.reading.entry(kind).or_default().told.as_mut() {
+                    told.insert(names.clone());
+                }
+                if kind == Kind::NodeClaim {
+                    self.unwatched.remove(&names.1);
+                }
+                self.learn(kind, value)
+            }
+            Change::Gone(value) => {
+                let (namespace, name) = owner::names(&value);
+                self.lose(kind, &namespace, &name, Some(owner::uid(&value)))
+            }
+            Change::Listed => self.listed(kind),
+            Change::Missing { .. } => {
+                let reading = self.reading.entry(kind).or_default();
+                *reading = Reading { is_missing: true, ..Reading::default() };
+                let names = self.names(kind);
+                names.iter().flat_map(|(namespace, name)| self.lose(kind, namespace, name, None)).collect()
+            }
+        }
+    }
+
+    fn listed(&mut self, kind: Kind) -> Vec<Touched> {
+        let reading = self.reading.entry(kind).or_default();
+        let told = reading.told.take().unwrap_or_default();
+        (reading.is_listed, reading.is_missing) = (true, false);
+        let mut touched = vec![Touched::Other(kind)];
+        for (namespace, name) in self.names(kind) {
+            if told.contains(&(namespace.clone(), name.clone())) {
+                continue;
+            }
+            if kind == Kind::NodeClaim {
+                if self.claims.get(&name).is_some_and(|claim| claim.is_assumed) {
+                    continue;
+                }
+                if self.unwatched.contains(&name) {
+                    touched.push(Touched::Doubtful { name });
+                    continue;
+                }
+            }
+            touched.extend(self.lose(kind, &namespace, &name, None));
+        }
+        touched
+    }
+
+    /// Names of all objects of a kind.
+    fn names(&self, kind: Kind) -> Vec<(String, String)> {
+        let alone = |name: &String| (String::new(), name.clone());
+        match kind {
+            Kind::Pod => {
+                self.pods.keys().map(|(space, name)| (space.to_string(), name.to_string())).collect()
+            }
+            Kind::Node => self.nodes.keys().map(alone).collect(),
+            Kind::NodeClaim => self.claims.keys().map(alone).collect(),
+            Kind::NodePool => self.pools.keys().map(alone).collect(),
+            Kind::NodeClass => self.classes.keys().map(alone).collect(),
+            Kind::VolumeAttachment => self.attachments.keys().map(alone).collect(),
+            other => self.others.get(&other).into_iter().flatten().cloned().collect(),
+        }
+    }
+
+    /// Whether everything has been read that decisions need.
+    pub(crate) fn is_complete(&self) -> bool {
+        let read = |kind: &Kind| self.reading.get(kind).is_some_and(|reading| reading.is_listed);
+        let settled = |kind: &Kind| {
+            self.reading.get(kind).is_some_and(|reading| reading.is_listed || reading.is_missing)
+        };
+        Kind::ALL.iter().all(|kind| if kind.is_vital() { read(kind) } else { settled(kind) })
+    }
+
+    /// Takes notice of the state of an object, wherever it was read; an older state than what is known is ignored.
+    pub(crate) fn learn(&mut self, kind: Kind, value: Value) -> Vec<Touched> {
+        let (namespace, name) = owner::names(&value);
+        let at = (kind, namespace.clone(), name.clone());
+        let touched = match kind {
+            Kind::Pod => self.learn_pod(&value),
+            Kind::Node => self.learn_node(&value),
+            Kind::NodeClaim => self.learn_claim(&value, false),
+            Kind::NodePool => decode(&value).map(|pool: NodePool| {
+                self.pools.insert(name.clone(), pool);
+                Some(Touched::Pool { name: name.clone() })
+            }),
+            Kind::NodeClass => decode(&value).map(|class: Class| {
+                self.classes.insert(name.clone(), class);
+                Some(Touched::Class { name: name.clone() })
+            }),
+            Kind::VolumeAttachment => {
+                let text = |at| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let node = text("/spec/nodeName");
+                let volume = text("/spec/source/persistentVolumeName");
+                self.attachments.insert(name.clone(), (node.clone(), volume));
+                Ok(Some(Touched::Attachment { node }))
+            }
+            Kind::ReplicaSet | Kind::StatefulSet | Kind::Job => {
+                self.owners.insert(owner::uid(&value).to_owned(), Owner::read(kind, &value));
+                Ok(Some(Touched::Other(kind)))
+            }
+            _ => Ok(Some(Touched::Other(kind))),
+        };
+        let touched = match touched {
+            Ok(None) => return Vec::new(),
+            Ok(Some(touched)) => touched,
+            Err(fault) => {
+                let object = format!("{kind} {name}");
+                self.diagnostics.insert(at, Diagnostic { object, field: fault.0, message: fault.1 });
+                return self.lose(kind, &namespace, &name, None);
+            }
+        };
+        if kind == Kind::PersistentVolumeClaim {
+            let volume = value.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default();
+            self.volumes.insert((namespace.clone(), name.clone()), volume.to_owned());
+        }
+        if !has_table(kind) {
+            self.others.entry(kind).or_default().insert((namespace.clone(), name.clone()));
+        }
+        if kind == Kind::NodePool && !self.is_usable(&name) {
+            self.world.remove("NodePool", "", &name);
+        } else if places_pods(kind) {
+            match self.world.set(slimmed(kind, value)) {
+                Ok(()) => drop(self.diagnostics.remove(&at)),
+                Err(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
+            }
+        }
+        vec![touched]
+    }
+
+    fn learn_pod(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
+        let pod = Pod::read(value).map_err(|error| (String::new(), error.to_string()))?;
+        let key = pod.key();
+        let known = self.pods.get(&key);
+        if known.is_some_and(|known| known.uid == pod.uid && known.age > pod.age) {
+            return Ok(None);
+        }
+        let was_on = known.and_then(|known| known.node.clone());
+        let uid = pod.uid.clone();
+        self.unindex_pod(&key);
+        self.index_pod(&pod);
+        self.pods.insert(key.clone(), pod);
+        Ok(Some(Touched::Pod { key, uid, was_on }))
+    }
+
+    fn index_pod(&mut self, pod: &Pod) {
+        if pod.is_waiting() {
+            self.waiting.insert(pod.key());
+        }
+        if let Some(node) = &pod.node {
+            self.on_node.entry(node.clone()).or_default().insert(pod.key());
+            if !pod.is_daemon && !pod.is_over {
+                *self.priorities.entry(pod.priority).or_default() += 1;
+            }
+        }
+        if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_over && pod.deleted.is_none()) {
+            *self.live.entry(owner.clone()).or_default() += 1;
+        }
+    }
+
+    fn unindex_pod(&mut self, key: &PodKey) -> Option<Pod> {
+        let pod = self.pods.remove(key)?;
+        self.waiting.remove(key);
+        if let Some(node) = &pod.node
+            && let Some(pods) = self.on_node.get_mut(node)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.on_node.remove(node);
+            }
+            if !pod.is_daemon && !pod.is_over {
+                let left = self.priorities.entry(pod.priority).or_insert(1);
+                *left -= 1;
+                if *left == 0 {
+                    self.priorities.remove(&pod.priority);
+                }
+            }
+        }
+        if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_over && pod.deleted.is_none())
+            && let Some(live) = self.live.get_mut(owner)
+        {
+            *live -= 1;
+            if *live == 0 {
+                self.live.remove(owner);
+            }
+        }
+        Some(pod)
+    }
+
+    fn learn_node(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
+        let mut node: Node = decode(value)?;
+        node.slim();
+        let name = node.metadata.name.clone();
+        if self.nodes.get(&name).is_some_and(|known| is_older(&node.metadata, &known.metadata)) {
+            return Ok(None);
+        }
+        self.unindex_node(&name);
+        let provider_id = node.provider_id();
+        if let Some(id) = &provider_id {
+            self.node_of.entry(id.clone()).or_default().insert(name.clone());
+        }
+        self.nodes.insert(name.clone(), node);
+        Ok(Some(Touched::Node { name, provider_id }))
+    }
+
+    fn unindex_node(&mut self, name: &str) -> Option<Node> {
+        let node = self.nodes.remove(name)?;
+        if let Some(id) = node.provider_id()
+            && let Some(names) = self.node_of.get_mut(&id)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.node_of.remove(&id);
+            }
+        }
+        Some(node)
+    }
+
+    fn learn_claim(&mut self, value: &Value, is_assumed: bool) -> Result<Option<Touched>, (String, String)> {
+        let mut claim: Claim = decode(value)?;
+        claim.slim();
+        claim.is_assumed = is_assumed;
+        let name = claim.metadata.name.clone();
+        if self.claims.get(&name).is_some_and(|known| is_older(&claim.metadata, &known.metadata)) {
+            return Ok(None);
+        }
+        if let Some(id) = self.claims.get(&name).and_then(Claim::provider_id) {
+            self.claim_of.remove(&id);
+        }
+        if let Some(id) = claim.provider_id() {
+            self.claim_of.insert(id, name.clone());
+        }
+        self.claims.insert(name.clone(), claim);
+        Ok(Some(Touched::Claim { name, gone: None }))
+    }
+
+    /// Takes for granted that a claim will be made; it counts like one that is there.
+    pub(crate) fn assume(&mut self, value: Value) {
+        if self.learn_claim(&value, true).is_ok() {
+            // What we made ourselves can be read.
+            let _ = self.world.set(value);
+        }
+    }
+
+    /// Takes notice that a claim was made, before a watch tells.
+    pub(crate) fn made(&mut self, value: Value) -> Vec<Touched> {
+        let (_, name) = owner::names(&value);
+        if self.claims.get(&name).is_none_or(|claim| claim.is_assumed) {
+            self.unwatched.insert(name);
+        }
+        self.learn(Kind::NodeClaim, value)
+    }
+
+    /// Takes notice that an object is gone, if it is still the same.
+    pub(crate) fn lose(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: Option<&str>,
+    ) -> Vec<Touched> {
+        let is_other =
+            |known: &str| uid.is_some_and(|uid| !uid.is_empty() && !known.is_empty() && uid != known);
+        let touched = match kind {
+            Kind::Pod => {
+                let key: PodKey = (namespace.into(), name.into());
+                if self.pods.get(&key).is_some_and(|pod| is_other(&pod.uid)) {
+                    return Vec::new();
+                }
+                let Some(pod) = self.unindex_pod(&key) else { return Vec::new() };
+                self.world.remove("Pod", namespace, name);
+                return vec![Touched::Pod { key, uid: pod.uid, was_on: pod.node }];
+            }
+            Kind::Node => {
+                if self.nodes.get(name).is_some_and(|node| is_other(&node.metadata.uid)) {
+                    return Vec::new();
+                }
+                let provider_id = self.unindex_node(name).and_then(|node| node.provider_id());
+                Touched::Node { name: name.to_owned(), provider_id }
+            }
+            Kind::NodeClaim => {
+                if self.claims.get(name).is_some_and(|claim| is_other(&claim.metadata.uid)) {
+                    return Vec::new();
+                }
+                self.unwatched.remove(name);
+                let Some(claim) = self.claims.remove(name) else { return Vec::new() };
+                if let Some(id) = claim.provider_id() {
+                    self.claim_of.remove(&id);
+                }
+                Touched::Claim { name: name.to_owned(), gone: Some(claim.metadata.uid) }
+            }
+            Kind::NodePool => {
+                self.pools.remove(name);
+                Touched::Pool { name: name.to_owned() }
+            }
+            Kind::NodeClass => {
+                self.classes.remove(name);
+                Touched::Class { name: name.to_owned() }
+            }
+            Kind::VolumeAttachment => {
+                let node = self.attachments.remove(name).map(|(node, _)| node).unwrap_or_default();
+                Touched::Attachment { node }
+            }
+            Kind::ReplicaSet | Kind::StatefulSet | Kind::Job => {
+                if let Some(uid) = uid {
+                    self.owners.remove(uid);
+                }
+                Touched::Other(kind)
+            }
+            other => Touched::Other(other),
+        };
+        let names = (namespace.to_owned(), name.to_owned());
+        if kind == Kind::PersistentVolumeClaim {
+            self.volumes.remove(&names);
+        }
+        if let Some(others) = self.others.get_mut(&kind) {
+            others.remove(&names);
+        }
+        if places_pods(kind) {
+            self.world.remove(&kind.to_string(), namespace, name);
+        }
+        self.diagnostics.remove(&(kind, names.0, names.1));
+        vec![touched]
+    }
+
+    /// Whether a pool's class is of our cloud.
+    pub(crate) fn is_ours(&self, class: &NodeClassReference) -> bool {
+        class.group == self.class.group && class.kind == self.class.kind
+    }
+
+    /// Whether nodes may be bought from a pool: it is ours and has been found in order.
+    fn is_usable(&self, pool: &str) -> bool {
+        self.pools.get(pool).is_some_and(|pool| {
+            let conditions = pool.status.as_ref().map(|status| status.conditions.as_slice());
+            self.is_ours(&pool.spec.template.spec.node_class_ref)
+                && conditions::is_true(conditions.unwrap_or_default(), READY)
+        })
+    }
+
+    /// The only node with a provider id; `Err` if there are several.
+    pub(crate) fn node_with(&self, id: &ProviderId) -> Result<Option<&Node>, ()> {
+        let Some(names) = self.node_of.get(id) else { return Ok(None) };
+        if names.len() > 1 {
+            return Err(());
+        }
+        Ok(names.first().and_then(|name| self.nodes.get(name)))
+    }
+
+    /// All nodes with a provider id.
+    pub(crate) fn nodes_with(&self, id: &ProviderId) -> impl Iterator<Item = &Node> {
+        self.node_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
+    }
+
+    pub(crate) fn claim_with(&self, id: &ProviderId) -> Option<&Claim> {
+        self.claims.get(self.claim_of.get(id)?)
+    }
+
+    /// The claim of a node.
+    pub(crate) fn claim_of_node(&self, node: &Node) -> Option<&Claim> {
+        self.claim_with(&node.provider_id()?)
+    }
+
+    pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Pod> {
+        self.on_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Volumes attached to a node.
+    pub(crate) fn attached_to<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let here = move |(_, (on, _)): &(&String, &(String, String))| on == node;
+        self.attachments.iter().filter(here).map(|(name, (_, volume))| (name.as_str(), volume.as_str()))
+    }
+
+    /// Whether kube-scheduler may make room for a pod by sending away another.
+    pub(crate) fn could_displace(&self, pod: &Pod) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < pod.priority)
+    }
+
+    /// The volume behind a volume claim.
+    pub(crate) fn volume_of(&self, namespace: &str, claim: &str) -> Option<&str> {
+        self.volumes.get(&(namespace.to_owned(), claim.to_owned())).map(String::as_str)
+    }
+
+    /// How many pods whoever made this one still has to make; nothing is known of owners that are not watched.
+    pub(crate) fn still_to_come(&self, pod: &Pod) -> usize {
+        let Some(uid) = &pod.owner else { return 0 };
+        let wants = self.owners.get(&**uid).map_or(0, |owner| owner.wants);
+        wants.saturating_sub(self.live.get(uid).copied().unwrap_or(0))
+    }
+}
+
+fn is_older(new: &Meta, known: &Meta) -> bool {
+    new.uid == known.uid && new.age() < known.age()
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, (String, String)> {
+    T::deserialize(value).map_err(|error| (String::new(), error.to_string()))
+}
+
+/// Whether names of this kind are known from a table of its own.
+fn has_table(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Pod | Kind::Node | Kind::NodeClaim | Kind::NodePool | Kind::NodeClass | Kind::VolumeAttachment
+    )
+}
+
+/// Whether the solver looks at this kind.
+fn places_pods(kind: Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::NodeClass | Kind::VolumeAttachment | Kind::ReplicaSet | Kind::StatefulSet | Kind::Job
+    )
+}
+
+/// The object without what is large and decides nothing any more.
+fn slimmed(kind: Kind, mut value: Value) -> Value {
+    if kind == Kind::NodeClaim
+        && value.pointer("/status/providerID").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
+        && let Some(requirements) = value.pointer_mut("/spec/requirements")
+    {
+        // Its labels say what it has become.
+        *requirements = Value::Array(Vec::new());
+    }
+    value
+}
