@@ -23,7 +23,7 @@ impl Backoff {
         let doublings = failures.saturating_sub(1).min(20);
         let plain = self.first.saturating_mul(1 << doublings).min(self.most);
         let spread = hash::stable(&[what, &failures.to_string(), &seed.to_string()]) % 1000;
-        plain - plain.mul_f64(spread as f64 / 4000.0)
+        plain.mul_f64(1.0 - spread as f64 / 4000.0)
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
         let waits: Vec<_> = (1..=9).map(|n| backoff.after(n, 7, "claim")).collect();
         assert!(waits[..6].windows(2).all(|pair| pair[1] > pair[0] + pair[0] / 4), "{waits:?}");
         assert!(waits.iter().all(|wait| *wait >= Duration::from_millis(750)));
-        assert!(waits[8] <= Duration::from_secs(60) && waits[8] >= Duration::from_secs(45));
+        assert!(waits[8] <= Duration::from_mins(1) && waits[8] >= Duration::from_secs(45));
         assert_eq!(backoff.after(3, 7, "claim"), backoff.after(3, 7, "claim"));
         assert_ne!(backoff.after(3, 7, "claim"), backoff.after(3, 7, "other"));
     }

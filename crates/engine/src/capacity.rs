@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 use crate::time::Time;
 
 /// How long an offering that ran dry is avoided while there are others, if the cloud does not say.
-const AVOIDED: Duration = Duration::from_secs(180);
+const AVOIDED: Duration = Duration::from_mins(3);
 /// How often it is tried when there is nothing else.
 const PROBES: Backoff = Backoff::millis(1_000, 15_000);
 

@@ -12,11 +12,11 @@ use crate::kind::Kind;
 use crate::machines::Machines;
 use crate::out::Out;
 use crate::report::Level;
-use crate::store::{Claim, Store};
+use crate::store::{Claim, Node, Store};
 use crate::time::Time;
 
 /// How often instances are listed.
-const EVERY: Duration = Duration::from_secs(120);
+const EVERY: Duration = Duration::from_mins(2);
 /// How soon a suspicion is looked at again.
 const SOON: Duration = Duration::from_secs(10);
 /// How long an instance without a claim is left alone: what is known of claims may be behind.
@@ -90,7 +90,7 @@ impl Collect {
             self.missing.remove(name);
             return;
         };
-        if store.nodes_with(&id).any(|node| node.is_ready()) {
+        if store.nodes_with(&id).any(Node::is_ready) {
             self.missing.remove(name);
         } else if machines.gone.contains(&id) {
             self.missing.remove(name);

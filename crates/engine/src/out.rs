@@ -11,7 +11,7 @@ use crate::report::{Level, Measure, Report};
 use crate::time::{Now, Time};
 
 /// How long the same event about the same object is not told again.
-const TOLD_FOR: Duration = Duration::from_secs(120);
+const TOLD_FOR: Duration = Duration::from_mins(2);
 /// How many events are remembered before those that may be told again are forgotten.
 const REMEMBERED: usize = 10_000;
 

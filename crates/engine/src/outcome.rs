@@ -30,9 +30,9 @@ pub enum Fact {
     /// The object as the API server has it now.
     Object(Value),
     /// What was bought.
-    Launched(Launch),
+    Launched(Box<Launch>),
     /// An instance.
-    Instance(Instance),
+    Instance(Box<Instance>),
     /// All instances.
     Instances(Vec<Instance>),
 }

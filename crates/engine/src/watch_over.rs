@@ -71,7 +71,7 @@ impl Engine {
             let text = |label| claim.metadata.label(label).to_owned();
             let key = (claim.pool().to_owned(), text(INSTANCE_TYPE), text(CAPACITY_TYPE), phase);
             let own = self.price(claim);
-            price = price + own;
+            price += own;
             groups.entry(key).or_insert((0, own)).0 += 1;
         }
         let mut fleet: Vec<Group> = groups

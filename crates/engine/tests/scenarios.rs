@@ -1,5 +1,7 @@
 //! Events in, actions out: a pending pod becomes a claim.
 
+#![expect(clippy::unwrap_used, reason = "tests say so by failing")]
+
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_engine::{
     Action, Change, Effect, Engine, Event, Fact, Kind, Now, Outcome, Settings, Time, Wall,
@@ -74,7 +76,7 @@ impl Story {
             if wake > end {
                 break;
             }
-            self.now.wall = Wall(self.now.wall.0 + (wake - self.now.time.0) as i64);
+            self.now.wall = Wall(self.now.wall.0 + (wake - self.now.time.0).cast_signed());
             self.now.time = Time(wake);
             all.extend(self.effects());
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use headstart_api::annotations::TERMINATION_FINALIZER;
 use headstart_api::conditions::nodeclaim as condition;
-use headstart_core::cloud::{CloudError, Reason};
+use headstart_core::cloud::{CloudError, Launch, Reason};
 use headstart_core::labels::WellKnown;
 use serde_json::json;
 
@@ -30,9 +30,9 @@ use crate::time::Time;
 use status::{Trouble, desired};
 
 /// How long a launch may take.
-const TO_LAUNCH: Duration = Duration::from_secs(300);
+const TO_LAUNCH: Duration = Duration::from_mins(5);
 /// How long a node may take to register.
-const TO_REGISTER: Duration = Duration::from_secs(900);
+const TO_REGISTER: Duration = Duration::from_mins(15);
 
 /// Claims that are on their way or in service.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Claims {
             "status": wanted,
         });
         if self.patch(claim, Part::Status, patch, out) {
-            self.tell_progress(claim, &was, out, news);
+            tell_progress(claim, &was, out, news);
         }
     }
 
@@ -260,10 +260,10 @@ impl Claims {
         let error = match outcome {
             Outcome::Done(Fact::Launched(launch)) => {
                 self.trouble.remove(&name);
-                launch.dry.iter().for_each(|dry| capacity.ran_dry(now, dry));
                 capacity.was_bought(&launch.instance.offering);
                 let offering = &launch.instance.offering;
                 for dry in &launch.dry {
+                    capacity.ran_dry(now, dry);
                     let message = format!("{} ran dry, took {offering} instead", dry.offering);
                     out.line(Level::Warning, message, &[("NodeClaim", &name)]);
                 }
@@ -278,7 +278,7 @@ impl Claims {
                         ("capacity-type", &offering.capacity_type),
                     ],
                 );
-                machines.launched(uid, launch.clone());
+                machines.launched(uid, Launch::clone(launch));
                 return None;
             }
             Outcome::Done(_) => return None,
@@ -296,7 +296,9 @@ impl Claims {
         machines.refused(uid);
         let reason = match error {
             CloudError::InsufficientCapacity { dry, .. } => {
-                dry.iter().for_each(|dry| capacity.ran_dry(now, dry));
+                for dry in dry {
+                    capacity.ran_dry(now, dry);
+                }
                 let message = format!("NodeClaim {name} event: {error}");
                 out.warn(
                     claim.metadata.object(Kind::NodeClaim),
@@ -334,33 +336,30 @@ impl Claims {
         let trouble = Trouble { reason: reason.to_owned(), message: message.to_owned() };
         self.trouble.insert(claim.to_owned(), trouble);
     }
+}
 
-    fn tell_progress(&self, old: &Claim, new: &Claim, out: &mut Out<'_>, news: &mut Vec<News>) {
-        let (name, pool) = (old.name(), old.pool());
-        if new.is_registered() && !old.is_registered() {
-            out.line(Level::Info, "registered nodeclaim", &[("NodeClaim", name), ("NodePool", pool)]);
-            let zone = old.metadata.label(headstart_core::labels::ZONE);
-            out.count("nodes_created_total", &[("nodepool", pool), ("zone", zone)]);
-            news.push(News::Registration {
-                pool: pool.to_owned(),
-                claim: name.to_owned(),
-                succeeded: true,
-                reason: String::new(),
-                message: String::new(),
-            });
-        }
-        if new.is_initialized() && !old.is_initialized() {
-            out.line(Level::Info, "initialized nodeclaim", &[("NodeClaim", name), ("NodePool", pool)]);
-        }
-        let inconsistent = |claim: &Claim| {
-            claim
-                .condition(condition::CONSISTENT_STATE_FOUND)
-                .filter(|found| found.status == "False")
-                .cloned()
-        };
-        if let (None, Some(found)) = (inconsistent(old), inconsistent(new)) {
-            out.warn(old.metadata.object(Kind::NodeClaim), "FailedConsistencyCheck", found.message);
-        }
+fn tell_progress(old: &Claim, new: &Claim, out: &mut Out<'_>, news: &mut Vec<News>) {
+    let (name, pool) = (old.name(), old.pool());
+    if new.is_registered() && !old.is_registered() {
+        out.line(Level::Info, "registered nodeclaim", &[("NodeClaim", name), ("NodePool", pool)]);
+        let zone = old.metadata.label(headstart_core::labels::ZONE);
+        out.count("nodes_created_total", &[("nodepool", pool), ("zone", zone)]);
+        news.push(News::Registration {
+            pool: pool.to_owned(),
+            claim: name.to_owned(),
+            succeeded: true,
+            reason: String::new(),
+            message: String::new(),
+        });
+    }
+    if new.is_initialized() && !old.is_initialized() {
+        out.line(Level::Info, "initialized nodeclaim", &[("NodeClaim", name), ("NodePool", pool)]);
+    }
+    let inconsistent = |claim: &Claim| {
+        claim.condition(condition::CONSISTENT_STATE_FOUND).filter(|found| found.status == "False").cloned()
+    };
+    if let (None, Some(found)) = (inconsistent(old), inconsistent(new)) {
+        out.warn(old.metadata.object(Kind::NodeClaim), "FailedConsistencyCheck", found.message);
     }
 }
 

@@ -69,20 +69,16 @@ pub(crate) fn desired(
     }
     let is_registered = conditions::is_true(set.conditions, condition::REGISTERED);
     if is_registered && !claim.is_initialized() {
-        match nodes {
-            Ok(Some(node)) => match node::obstacle(claim, node) {
-                Some((reason, message)) => {
-                    set.set(condition::INITIALIZED, Status::Unknown, reason, &message);
-                }
-                None if node.is_initialized() => {
-                    set.set_true(condition::INITIALIZED);
-                }
-                None => {}
-            },
-            _ => {
-                let message = "Node not registered with cluster";
-                set.set(condition::INITIALIZED, Status::Unknown, reasons::NODE_NOT_FOUND, message);
+        let node = nodes.ok().flatten();
+        let missing = (reasons::NODE_NOT_FOUND, "Node not registered with cluster".to_owned());
+        match node.map_or(Some(missing), |node| node::obstacle(claim, node)) {
+            Some((reason, message)) => {
+                set.set(condition::INITIALIZED, Status::Unknown, reason, &message);
             }
+            None if node.is_some_and(Node::is_initialized) => {
+                set.set_true(condition::INITIALIZED);
+            }
+            None => {}
         }
     }
     if let (true, Ok(Some(node))) = (claim.is_initialized(), nodes) {

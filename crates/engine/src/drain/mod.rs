@@ -43,28 +43,24 @@ pub(crate) struct Drain {
     agenda: Agenda<Target>,
     /// Claims without a known instance for which the cloud has been searched, by uid.
     searched: BTreeSet<String>,
-    /// Nodes whose pods have been asked to leave because of what, for the counters.
-    forced: BTreeSet<String>,
 }
 
 impl Drain {
     pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
         match touched {
             Touched::Claim { name, .. } => {
-                if let Some(claim) = store.claims.get(name) {
-                    if claim.is_leaving() {
-                        self.agenda.mark(Target::Claim(name.clone()));
-                        self.mark_nodes(claim, store);
-                    }
+                if let Some(claim) = store.claims.get(name).filter(|claim| claim.is_leaving()) {
+                    self.agenda.mark(Target::Claim(name.clone()));
+                    self.mark_nodes(claim, store);
                 }
             }
             Touched::Node { name, provider_id } => {
                 if store.nodes.get(name).is_some_and(Node::is_leaving) {
                     self.agenda.mark(Target::Node(name.clone()));
-                } else if let Some(claim) = provider_id.as_ref().and_then(|id| store.claim_with(id)) {
-                    if claim.is_leaving() {
-                        self.agenda.mark(Target::Claim(claim.name().to_owned()));
-                    }
+                } else if let Some(claim) = provider_id.as_ref().and_then(|id| store.claim_with(id))
+                    && claim.is_leaving()
+                {
+                    self.agenda.mark(Target::Claim(claim.name().to_owned()));
                 }
             }
             Touched::Pod { key, was_on, .. } => {
@@ -119,7 +115,7 @@ impl Drain {
         for target in self.agenda.take(out.now.time) {
             let again = match &target {
                 Target::Node(name) => {
-                    store.nodes.get(name).and_then(|node| self.step_node(node, store, machines, out))
+                    store.nodes.get(name).and_then(|node| step_node(node, store, machines, out))
                 }
                 Target::Claim(name) => {
                     store.claims.get(name).and_then(|claim| self.step_claim(claim, store, machines, out))
@@ -131,111 +127,16 @@ impl Drain {
         }
     }
 
-    /// The next step for a node that goes away, and when to look again if nothing happens.
-    fn step_node(
-        &mut self,
-        node: &Node,
-        store: &Store,
-        machines: &Machines,
-        out: &mut Out<'_>,
-    ) -> Option<Duration> {
-        if !node.is_leaving() || !node.is_held() {
-            return None;
-        }
-        let claim = store.claim_of_node(node);
-        if let Some(claim) = claim.filter(|claim| !claim.is_leaving()) {
-            claims::remove(claim, "node_deleted", out);
-        }
-        if let Some(id) = node.provider_id().filter(|_| !node.is_ready()) {
-            // A machine that is gone has nothing left to drain.
-            if machines.gone.contains(&id) {
-                return self.release_node(node, out);
-            }
-            out.ask(Errand::Instance(id.clone()), Effect::Inspect(id));
-        }
-        if let Some(patch) = disrupted(node) {
-            let object = node.metadata.object(Kind::Node);
-            let effect = Effect::Patch { object, part: Part::Main, patch };
-            if out.ask(Errand::Node(node.name().to_owned()), effect) {
-                out.line(Level::Info, "tainted node", &[("Node", node.name()), ("taint", taints::DISRUPTED)]);
-            }
-            return Some(AGAIN);
-        }
-        let Some(claim) = claim else {
-            return match self.drain_pods(node, None, None, store, out) {
-                0 => self.release_node(node, out),
-                _ => Some(AGAIN),
-            };
-        };
-        let deadline = deadline(claim);
-        if let Some(deadline) = deadline {
-            let message = format!("All pods will be deleted by {}", deadline.stamp());
-            out.warn(node.metadata.object(Kind::Node), "TerminationGracePeriodExpiring", message);
-        }
-        let drained = claim.condition(condition::DRAINED);
-        if !claim.is(condition::DRAINED) {
-            let waiting = self.drain_pods(node, Some(claim), deadline, store, out);
-            let since = drained.map(|drained| Wall::from(drained.last_transition_time.0));
-            let is_done = waiting == 0 && since.is_some_and(|since| out.now.wall >= since + LEAST_DRAIN);
-            if waiting > 0 {
-                let message = format!("Failed to drain node, {waiting} pods are waiting to be evicted");
-                out.warn(node.metadata.object(Kind::Node), "FailedDraining", message);
-            }
-            if is_done {
-                let said = self.say(claim, out, |set| set.set_true(condition::DRAINED));
-                if said {
-                    out.count("nodes_drained_total", &[("nodepool", node.pool())]);
-                }
-            } else if drained.is_none() {
-                let reason = reasons::DRAINING;
-                self.say(claim, out, |set| set.set(condition::DRAINED, Status::Unknown, reason, reason));
-            }
-            return Some(AGAIN);
-        }
-        let attached = self.attached(node, store, out.now.wall);
-        let is_late = deadline.is_some_and(|deadline| out.now.wall > deadline);
-        if !attached.is_empty() && !is_late {
-            let names = attached.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-            let message = format!("Awaiting deletion of bound volumeattachments ({names})");
-            out.note(node.metadata.object(Kind::Node), "AwaitingVolumeDetachment", message);
-            let reason = reasons::AWAITING_VOLUME_DETACHMENT;
-            self.say(claim, out, |set| set.set(condition::VOLUMES_DETACHED, Status::Unknown, reason, reason));
-            return Some(AGAIN);
-        }
-        let is_said = if attached.is_empty() {
-            self.say(claim, out, |set| set.set_true(condition::VOLUMES_DETACHED))
-        } else {
-            let reason = reasons::TERMINATION_GRACE_PERIOD_ELAPSED;
-            self.say(claim, out, |set| set.set(condition::VOLUMES_DETACHED, Status::False, reason, reason))
-        };
-        if is_said {
-            return Some(AGAIN);
-        }
-        match self.end_instance(claim, machines, out) {
-            Some(again) => Some(again),
-            None => self.release_node(node, out),
-        }
-    }
-
-    /// Ends the instance of a claim; `None` once it has ended.
-    fn end_instance(&mut self, claim: &Claim, machines: &Machines, out: &mut Out<'_>) -> Option<Duration> {
-        let launched = machines.launched.get(&claim.metadata.uid).map(|launch| launch.instance.id.clone());
-        let id = claim.provider_id().or(launched)?;
-        if machines.gone.contains(&id) {
-            return None;
-        }
-        out.ask(Errand::Instance(id.clone()), Effect::Terminate(id));
-        Some(ENDED)
-    }
-
     /// Takes notice that the cloud has begun to end an instance.
     pub(crate) fn ending(&mut self, id: &ProviderId, store: &Store, out: &mut Out<'_>) {
         if let Some(claim) = store.claim_with(id) {
-            self.say(claim, out, |set| set.set_true(condition::INSTANCE_TERMINATING));
+            say(claim, out, |set| set.set_true(condition::INSTANCE_TERMINATING));
         }
         let nodes: Vec<String> = store.nodes_with(id).map(|node| node.name().to_owned()).collect();
         let again = out.now.time + ENDED;
-        nodes.into_iter().for_each(|node| self.agenda.at(again, Target::Node(node)));
+        for node in nodes {
+            self.agenda.at(again, Target::Node(node));
+        }
         if let Some(claim) = store.claim_with(id) {
             self.agenda.at(again, Target::Claim(claim.name().to_owned()));
         }
@@ -288,7 +189,7 @@ impl Drain {
                 return Some(ENDED);
             }
         }
-        if let Some(again) = self.end_instance(claim, machines, out) {
+        if let Some(again) = end_instance(claim, machines, out) {
             return Some(again);
         }
         let finalizers = claim.metadata.without_finalizer(TERMINATION_FINALIZER);
@@ -327,54 +228,6 @@ impl Drain {
             self.searched.insert(claim.metadata.uid.clone());
         }
         found
-    }
-
-    /// Lets a node go.
-    fn release_node(&mut self, node: &Node, out: &mut Out<'_>) -> Option<Duration> {
-        let finalizers = node.metadata.without_finalizer(TERMINATION_FINALIZER);
-        let metadata = json!({ "resourceVersion": node.metadata.version(), "finalizers": finalizers });
-        let object = node.metadata.object(Kind::Node);
-        let effect = Effect::Patch { object, part: Part::Main, patch: json!({ "metadata": metadata }) };
-        if out.ask(Errand::Node(node.name().to_owned()), effect) {
-            self.forced.remove(node.name());
-            out.line(Level::Info, "deleted node", &[("Node", node.name()), ("NodePool", node.pool())]);
-            let pool = [("nodepool", node.pool())];
-            out.count("nodes_terminated_total", &[("nodepool", node.pool()), ("zone", node.zone())]);
-            if let Some(deleted) = node.metadata.deleted() {
-                let seconds = (out.now.wall - deleted).as_secs_f64();
-                out.measure("nodes_termination_duration_seconds", &pool, seconds);
-            }
-            let seconds = (out.now.wall - node.metadata.created()).as_secs_f64();
-            out.measure("nodes_lifetime_duration_seconds", &pool, seconds);
-        }
-        Some(AGAIN)
-    }
-
-    /// Says something new about a claim; `false` if that is said already.
-    fn say(
-        &mut self,
-        claim: &Claim,
-        out: &mut Out<'_>,
-        change: impl FnOnce(&mut ConditionSet<'_>) -> bool,
-    ) -> bool {
-        let mut said: Vec<Condition> = claim.status.conditions.clone();
-        let mut set = ConditionSet {
-            conditions: &mut said,
-            ready_when: condition::READY_WHEN,
-            generation: claim.metadata.generation,
-            created: Stamp(claim.metadata.created().stamp()),
-            now: Stamp(out.now.wall.stamp()),
-        };
-        if !change(&mut set) {
-            return false;
-        }
-        let object = claim.metadata.object(Kind::NodeClaim);
-        let patch = json!({
-            "metadata": { "resourceVersion": claim.metadata.version() },
-            "status": { "conditions": said },
-        });
-        out.ask(Errand::Claim(claim.name().to_owned()), Effect::Patch { object, part: Part::Status, patch });
-        true
     }
 }
 
@@ -420,4 +273,137 @@ fn termination_stamp(claim: &Claim) -> Option<Value> {
 fn deadline(claim: &Claim) -> Option<Wall> {
     let written = claim.metadata.annotations.get(TERMINATION_TIMESTAMP)?;
     written.parse::<jiff::Timestamp>().ok().map(Wall::from)
+}
+
+/// Says something new about a claim; `false` if that is said already.
+fn say(claim: &Claim, out: &mut Out<'_>, change: impl FnOnce(&mut ConditionSet<'_>) -> bool) -> bool {
+    let mut said: Vec<Condition> = claim.status.conditions.clone();
+    let mut set = ConditionSet {
+        conditions: &mut said,
+        ready_when: condition::READY_WHEN,
+        generation: claim.metadata.generation,
+        created: Stamp(claim.metadata.created().stamp()),
+        now: Stamp(out.now.wall.stamp()),
+    };
+    if !change(&mut set) {
+        return false;
+    }
+    let object = claim.metadata.object(Kind::NodeClaim);
+    let patch = json!({
+        "metadata": { "resourceVersion": claim.metadata.version() },
+        "status": { "conditions": said },
+    });
+    out.ask(Errand::Claim(claim.name().to_owned()), Effect::Patch { object, part: Part::Status, patch });
+    true
+}
+
+/// The next step for a node that goes away, and when to look again if nothing happens.
+fn step_node(node: &Node, store: &Store, machines: &Machines, out: &mut Out<'_>) -> Option<Duration> {
+    if !node.is_leaving() || !node.is_held() {
+        return None;
+    }
+    let claim = store.claim_of_node(node);
+    if let Some(claim) = claim.filter(|claim| !claim.is_leaving()) {
+        claims::remove(claim, "node_deleted", out);
+    }
+    if let Some(id) = node.provider_id().filter(|_| !node.is_ready()) {
+        // A machine that is gone has nothing left to drain.
+        if machines.gone.contains(&id) {
+            return Some(release_node(node, out));
+        }
+        out.ask(Errand::Instance(id.clone()), Effect::Inspect(id));
+    }
+    if let Some(patch) = disrupted(node) {
+        let object = node.metadata.object(Kind::Node);
+        let effect = Effect::Patch { object, part: Part::Main, patch };
+        if out.ask(Errand::Node(node.name().to_owned()), effect) {
+            out.line(Level::Info, "tainted node", &[("Node", node.name()), ("taint", taints::DISRUPTED)]);
+        }
+        return Some(AGAIN);
+    }
+    let Some(claim) = claim else {
+        return match pods::drain(node, None, None, store, out) {
+            0 => Some(release_node(node, out)),
+            _ => Some(AGAIN),
+        };
+    };
+    let deadline = deadline(claim);
+    if let Some(deadline) = deadline {
+        let message = format!("All pods will be deleted by {}", deadline.stamp());
+        out.warn(node.metadata.object(Kind::Node), "TerminationGracePeriodExpiring", message);
+    }
+    let drained = claim.condition(condition::DRAINED);
+    if !claim.is(condition::DRAINED) {
+        let waiting = pods::drain(node, Some(claim), deadline, store, out);
+        let since = drained.map(|drained| Wall::from(drained.last_transition_time.0));
+        let is_done = waiting == 0 && since.is_some_and(|since| out.now.wall >= since + LEAST_DRAIN);
+        if waiting > 0 {
+            let message = format!("Failed to drain node, {waiting} pods are waiting to be evicted");
+            out.warn(node.metadata.object(Kind::Node), "FailedDraining", message);
+        }
+        if is_done {
+            let said = say(claim, out, |set| set.set_true(condition::DRAINED));
+            if said {
+                out.count("nodes_drained_total", &[("nodepool", node.pool())]);
+            }
+        } else if drained.is_none() {
+            let reason = reasons::DRAINING;
+            say(claim, out, |set| set.set(condition::DRAINED, Status::Unknown, reason, reason));
+        }
+        return Some(AGAIN);
+    }
+    let attached = pods::attached(node, store, out.now.wall);
+    let is_late = deadline.is_some_and(|deadline| out.now.wall > deadline);
+    if !attached.is_empty() && !is_late {
+        let names = attached.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        let message = format!("Awaiting deletion of bound volumeattachments ({names})");
+        out.note(node.metadata.object(Kind::Node), "AwaitingVolumeDetachment", message);
+        let reason = reasons::AWAITING_VOLUME_DETACHMENT;
+        say(claim, out, |set| set.set(condition::VOLUMES_DETACHED, Status::Unknown, reason, reason));
+        return Some(AGAIN);
+    }
+    let is_said = if attached.is_empty() {
+        say(claim, out, |set| set.set_true(condition::VOLUMES_DETACHED))
+    } else {
+        let reason = reasons::TERMINATION_GRACE_PERIOD_ELAPSED;
+        say(claim, out, |set| set.set(condition::VOLUMES_DETACHED, Status::False, reason, reason))
+    };
+    if is_said {
+        return Some(AGAIN);
+    }
+    match end_instance(claim, machines, out) {
+        Some(again) => Some(again),
+        None => Some(release_node(node, out)),
+    }
+}
+
+/// Ends the instance of a claim; `None` once it has ended.
+fn end_instance(claim: &Claim, machines: &Machines, out: &mut Out<'_>) -> Option<Duration> {
+    let launched = machines.launched.get(&claim.metadata.uid).map(|launch| launch.instance.id.clone());
+    let id = claim.provider_id().or(launched)?;
+    if machines.gone.contains(&id) {
+        return None;
+    }
+    out.ask(Errand::Instance(id.clone()), Effect::Terminate(id));
+    Some(ENDED)
+}
+
+/// Lets a node go.
+fn release_node(node: &Node, out: &mut Out<'_>) -> Duration {
+    let finalizers = node.metadata.without_finalizer(TERMINATION_FINALIZER);
+    let metadata = json!({ "resourceVersion": node.metadata.version(), "finalizers": finalizers });
+    let object = node.metadata.object(Kind::Node);
+    let effect = Effect::Patch { object, part: Part::Main, patch: json!({ "metadata": metadata }) };
+    if out.ask(Errand::Node(node.name().to_owned()), effect) {
+        out.line(Level::Info, "deleted node", &[("Node", node.name()), ("NodePool", node.pool())]);
+        let pool = [("nodepool", node.pool())];
+        out.count("nodes_terminated_total", &[("nodepool", node.pool()), ("zone", node.zone())]);
+        if let Some(deleted) = node.metadata.deleted() {
+            let seconds = (out.now.wall - deleted).as_secs_f64();
+            out.measure("nodes_termination_duration_seconds", &pool, seconds);
+        }
+        let seconds = (out.now.wall - node.metadata.created()).as_secs_f64();
+        out.measure("nodes_lifetime_duration_seconds", &pool, seconds);
+    }
+    AGAIN
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::action::Effect;
-use crate::drain::Drain;
 use crate::errands::Errand;
 use crate::out::Out;
 use crate::store::{Claim, Node, Pod, Store};
 use crate::time::Wall;
 
 /// How long after its time a pod that does not go is no longer waited for.
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_mins(1);
 
 /// The order in which pods leave: what others rely on goes last.
 fn tier(pod: &Pod) -> (bool, bool) {
@@ -34,54 +33,50 @@ fn is_due(pod: &Pod, deadline: Option<Wall>, now: Wall) -> bool {
     }
 }
 
-impl Drain {
-    /// Asks pods to leave, those that others rely on last; how many are still there.
-    pub(super) fn drain_pods(
-        &mut self,
-        node: &Node,
-        claim: Option<&Claim>,
-        deadline: Option<Wall>,
-        store: &Store,
-        out: &mut Out<'_>,
-    ) -> usize {
-        let now = out.now.wall;
-        let waiting: Vec<&Pod> =
-            store.pods_on(node.name()).filter(|pod| !pod.is_over && is_drainable(pod, now)).collect();
-        let (due, others): (Vec<&Pod>, Vec<&Pod>) =
-            waiting.iter().partition(|pod| is_due(pod, deadline, now));
-        for pod in due {
-            force(pod, deadline, out);
-        }
-        let Some(first) = others.iter().map(|pod| tier(pod)).min() else { return waiting.len() };
-        let reason = claim
-            .and_then(|claim| claim.condition(headstart_api::conditions::nodeclaim::DISRUPTION_REASON))
-            .map_or("Forceful Termination", |condition| condition.reason.as_str());
-        for pod in others.into_iter().filter(|pod| tier(pod) == first) {
-            if pod.deleted.is_some() || pod.is_protected(now) {
-                continue;
-            }
-            let errand = Errand::Evict(pod.key());
-            if out.ask(errand, Effect::Evict { object: pod.object() }) {
-                out.note(pod.object(), "Evicted", format!("Evicted pod: {reason}"));
-                out.count("pods_drained_total", &[("reason", reason)]);
-            }
-        }
-        waiting.len()
+/// Asks pods to leave, those that others rely on last; how many are still there.
+pub(super) fn drain(
+    node: &Node,
+    claim: Option<&Claim>,
+    deadline: Option<Wall>,
+    store: &Store,
+    out: &mut Out<'_>,
+) -> usize {
+    let now = out.now.wall;
+    let waiting: Vec<&Pod> =
+        store.pods_on(node.name()).filter(|pod| !pod.is_over && is_drainable(pod, now)).collect();
+    let (due, others): (Vec<&Pod>, Vec<&Pod>) = waiting.iter().partition(|pod| is_due(pod, deadline, now));
+    for pod in due {
+        force(pod, deadline, out);
     }
+    let Some(first) = others.iter().map(|pod| tier(pod)).min() else { return waiting.len() };
+    let reason = claim
+        .and_then(|claim| claim.condition(headstart_api::conditions::nodeclaim::DISRUPTION_REASON))
+        .map_or("Forceful Termination", |condition| condition.reason.as_str());
+    for pod in others.into_iter().filter(|pod| tier(pod) == first) {
+        if pod.deleted.is_some() || pod.is_protected(now) {
+            continue;
+        }
+        let errand = Errand::Evict(pod.key());
+        if out.ask(errand, Effect::Evict { object: pod.object() }) {
+            out.note(pod.object(), "Evicted", format!("Evicted pod: {reason}"));
+            out.count("pods_drained_total", &[("reason", reason)]);
+        }
+    }
+    waiting.len()
+}
 
-    /// Volumes that keep a node from going; those of pods that never leave do not.
-    pub(super) fn attached<'a>(&self, node: &'a Node, store: &'a Store, now: Wall) -> Vec<&'a str> {
-        let stay: BTreeSet<&str> = store
-            .pods_on(node.name())
-            .filter(|pod| !is_drainable(pod, now))
-            .flat_map(|pod| pod.volumes.iter().filter_map(|claim| store.volume_of(&pod.namespace, claim)))
-            .collect();
-        let attached = store.attached_to(node.name());
-        attached
-            .filter(|(_, volume)| !volume.is_empty() && !stay.contains(volume))
-            .map(|(name, _)| name)
-            .collect()
-    }
+/// Volumes that keep a node from going; those of pods that never leave do not.
+pub(super) fn attached<'a>(node: &'a Node, store: &'a Store, now: Wall) -> Vec<&'a str> {
+    let stay: BTreeSet<&str> = store
+        .pods_on(node.name())
+        .filter(|pod| !is_drainable(pod, now))
+        .flat_map(|pod| pod.volumes.iter().filter_map(|claim| store.volume_of(&pod.namespace, claim)))
+        .collect();
+    let attached = store.attached_to(node.name());
+    attached
+        .filter(|(_, volume)| !volume.is_empty() && !stay.contains(volume))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Deletes a pod with what is left of its time.

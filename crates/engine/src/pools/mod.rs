@@ -46,10 +46,16 @@ impl Pools {
         match touched {
             Touched::Pool { name } => self.agenda.mark(name.clone()),
             Touched::Class { name } => {
-                let uses = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name == *name;
-                let users: Vec<String> =
-                    store.pools.iter().filter(|(_, pool)| uses(pool)).map(|(name, _)| name.clone()).collect();
-                users.into_iter().for_each(|name| self.agenda.mark(name));
+                let is_user = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name == *name;
+                let names: Vec<String> = store
+                    .pools
+                    .iter()
+                    .filter(|(_, pool)| is_user(pool))
+                    .map(|(name, _)| name.clone())
+                    .collect();
+                for name in names {
+                    self.agenda.mark(name);
+                }
             }
             Touched::Claim { name, .. } => match store.claims.get(name) {
                 Some(claim) => self.agenda.at(now + COUNTED, claim.pool().to_owned()),
@@ -212,13 +218,11 @@ fn stamped(pool: &NodePool) -> Option<Value> {
 /// What a claim's machine has.
 pub(crate) fn capacity(claim: &Claim, store: &Store) -> Resources {
     let node = claim.provider_id().and_then(|id| store.node_with(&id).ok().flatten());
-    match node.filter(|node| node.is_initialized()) {
-        Some(node) => node.capacity().clone(),
-        None => {
-            let said = claim.status.capacity.iter().flatten();
-            said.filter_map(|(name, amount)| Some((name.as_str(), amount.0.parse().ok()?))).collect()
-        }
+    if let Some(node) = node.filter(|node| node.is_initialized()) {
+        return node.capacity().clone();
     }
+    let said = claim.status.capacity.iter().flatten();
+    said.filter_map(|(name, amount)| Some((name.as_str(), amount.0.parse().ok()?))).collect()
 }
 
 /// What all machines of a pool have together, and how many there are.

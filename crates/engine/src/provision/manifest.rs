@@ -35,7 +35,7 @@ pub(crate) fn name(store: &Store, pool: &NodePool, anchor: &str) -> String {
     let anchored = |claim: &&Claim| claim.metadata.annotations.get(ANCHOR).is_some_and(|own| own == anchor);
     let known = store.claims.values().filter(anchored).count();
     let named = |n: usize| format!("{stem}-{}", mark(&[uid, anchor, &n.to_string()]));
-    (known..).map(named).find(|name| !store.claims.contains_key(name)).unwrap_or_default()
+    (known..=usize::MAX).map(named).find(|name| !store.claims.contains_key(name)).unwrap_or_default()
 }
 
 /// A few characters, by which to tell things apart that are made from different texts.

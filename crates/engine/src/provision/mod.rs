@@ -28,7 +28,7 @@ use crate::out::Out;
 use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::settings::Settings;
-use crate::store::{PodKey, Store, Touched};
+use crate::store::{Pod, PodKey, Store, Touched};
 use crate::time::Time;
 use promises::Promises;
 use sight::Eyes;
@@ -41,7 +41,7 @@ const CHANGED: Duration = Duration::from_millis(200);
 /// How long a pod may take to find its node once that is ready.
 const TO_FIND: Duration = Duration::from_secs(10);
 /// How often a pod is told that it fits nowhere.
-const FAILED_EVERY: Duration = Duration::from_secs(300);
+const FAILED_EVERY: Duration = Duration::from_mins(5);
 /// Most events about single pods that one decision tells.
 const MOST_EVENTS: usize = 10;
 
@@ -158,7 +158,9 @@ impl Provision {
         if is_initialized && !keys.is_empty() {
             self.ready.at(now + TO_FIND, claim.to_owned());
         }
-        keys.into_iter().for_each(|key| self.nominate.mark(key));
+        for key in keys {
+            self.nominate.mark(key);
+        }
     }
 
     /// Takes all promises of a claim back and looks for other places at once.
@@ -175,7 +177,7 @@ impl Provision {
     /// Pods that a claim was made for.
     pub(crate) fn pods_of<'a>(&'a self, store: &'a Store, claim: &str) -> Vec<ObjectRef> {
         let keys = self.promises.on(claim);
-        keys.filter_map(|(_, key)| store.pods.get(key)).map(|pod| pod.object()).collect()
+        keys.filter_map(|(_, key)| store.pods.get(key)).map(Pod::object).collect()
     }
 
     pub(crate) fn poll(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
@@ -215,7 +217,7 @@ impl Provision {
         let late: Vec<PodKey> = self
             .promises
             .on(claim)
-            .filter(|(_, key)| store.pods.get(*key).is_some_and(|pod| pod.is_waiting()))
+            .filter(|(_, key)| store.pods.get(*key).is_some_and(Pod::is_waiting))
             .map(|(_, key)| key.clone())
             .collect();
         let Some(first) = late.first() else { return };

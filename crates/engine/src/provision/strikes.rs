@@ -14,7 +14,7 @@ use crate::time::Time;
 
 const PAUSES: Backoff = Backoff::millis(15_000, 600_000);
 /// After how long without another failure all is forgiven.
-const FORGIVEN: Duration = Duration::from_secs(1200);
+const FORGIVEN: Duration = Duration::from_mins(20);
 
 /// Needs for which a node was bought in vain.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ pub(crate) type PodKey = (Arc<str>, Arc<str>);
 
 /// A pod.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are facts that do not exclude each other")]
 pub(crate) struct Pod {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
