@@ -26,13 +26,6 @@ pub struct Controllers {
     next: Option<Moment>,
 }
 
-/// What they have to do.
-#[derive(Debug)]
-pub enum Due {
-    /// Compare what there is with what there should be.
-    Reconcile,
-}
-
 #[derive(Debug)]
 struct Workload {
     plan: WorkloadPlan,
@@ -127,7 +120,7 @@ impl Controllers {
             workload.succeeded += 1;
             let (now, key, done) = (ground.now(), workload.key(), workload.succeeded);
             ground.api.edit(now, Actor::Controller, Kind::Job, &key, |job| {
-                job["status"]["succeeded"] = json!(done)
+                job["status"]["succeeded"] = json!(done);
             });
         } else if workload.plan.kind == WorkloadKind::Daemon {
             return;
@@ -147,9 +140,8 @@ impl Controllers {
         }
     }
 
-    /// Something is due.
-    pub fn on(&mut self, ground: &mut Ground, due: Due) {
-        let Due::Reconcile = due;
+    /// Compares what there is with what there should be.
+    pub fn on(&mut self, ground: &mut Ground) {
         let now = ground.now();
         if self.next.is_some_and(|next| next > now) {
             return;
@@ -182,7 +174,7 @@ impl Controllers {
     fn wake(&mut self, ground: &mut Ground, at: Moment) {
         if self.next.is_none_or(|next| at < next) {
             self.next = Some(at);
-            ground.time.at(at, Happening::Workloads(Due::Reconcile));
+            ground.time.at(at, Happening::Workloads);
         }
     }
 }

@@ -52,12 +52,12 @@ pub fn try_seed(seed: u64, profile: Profile, nursery: Nursery<'_>) -> (Plan, Ver
 
 /// Plays a plan, perhaps twice; a panic is a broken law like any other.
 pub fn try_plan(plan: &Plan, nursery: Nursery<'_>, twice: bool, traced: bool) -> Verdict {
-    let play = || match verdict::catalog(plan) {
+    let once = || match verdict::catalog(plan) {
         Ok(catalog) => verdict::play(plan, &catalog, nursery, traced),
         Err(error) => Verdict::failed("catalog", error.to_string()),
     };
     let guarded = || {
-        catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(once)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
             Verdict::failed("no_panic", text.to_owned())

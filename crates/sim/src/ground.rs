@@ -9,7 +9,6 @@ use headstart_engine::{Kind, ObjectRef};
 
 use crate::api::{Actor, Api};
 use crate::cloud::Cloud;
-use crate::controllers;
 use crate::fault::{Fault, Mischief};
 use crate::kubelet;
 use crate::people;
@@ -51,8 +50,8 @@ pub enum Happening {
     Kubelet(kubelet::Due),
     /// The scheduler looks at its queue.
     Schedule,
-    /// Controllers of workloads.
-    Workloads(controllers::Due),
+    /// Controllers of workloads look at what there is.
+    Workloads,
     /// People and the weather.
     People(people::Due),
     /// An instance ends.
@@ -103,7 +102,7 @@ impl Ground {
     /// The ground of a run.
     pub fn new(plan: Arc<Plan>, catalog: Arc<Catalog>, traced: bool) -> Self {
         Self {
-            time: Timeline::new(),
+            time: Timeline::default(),
             api: Api::default(),
             cloud: Cloud::new(catalog),
             mischief: Mischief::new(plan.seed, &plan.faults),

@@ -148,7 +148,7 @@ impl Kubelet {
                     }
                 });
             }
-            Due::Start(key, uid) => self.start(ground, &key, &uid),
+            Due::Start(key, uid) => start(ground, &key, &uid),
             Due::Finish(key, uid) => {
                 if hosted(ground, &key, &uid) {
                     ground.api.edit(now, Actor::Kubelet, Kind::Pod, &key, |pod| {
@@ -226,22 +226,22 @@ impl Kubelet {
         let (least, most) = ground.plan.pace.ready_ms;
         ground.time.after(self.dice.between(least, most), Happening::Kubelet(Due::Ready(place)));
     }
+}
 
-    fn start(&mut self, ground: &mut Ground, key: &str, pod_uid: &str) {
-        let now = ground.now();
-        if !hosted(ground, key, pod_uid) {
-            return;
-        }
-        let pod = ground.api.edit(now, Actor::Kubelet, Kind::Pod, key, |pod| {
-            pod["status"]["phase"] = json!("Running");
-            pod["status"]["startTime"] = json!(now.stamp());
-            set_condition(pod, now, "Ready", "True", "");
-        });
-        let runs_for = pod.as_deref().and_then(|pod| label(pod, RUNS_FOR)?.parse::<u64>().ok());
-        if let Some(seconds) = runs_for {
-            let due = Due::Finish(key.to_owned(), pod_uid.to_owned());
-            ground.time.after(seconds * 1000, Happening::Kubelet(due));
-        }
+fn start(ground: &mut Ground, key: &str, pod_uid: &str) {
+    let now = ground.now();
+    if !hosted(ground, key, pod_uid) {
+        return;
+    }
+    let pod = ground.api.edit(now, Actor::Kubelet, Kind::Pod, key, |pod| {
+        pod["status"]["phase"] = json!("Running");
+        pod["status"]["startTime"] = json!(now.stamp());
+        set_condition(pod, now, "Ready", "True", "");
+    });
+    let runs_for = pod.as_deref().and_then(|pod| label(pod, RUNS_FOR)?.parse::<u64>().ok());
+    if let Some(seconds) = runs_for {
+        let due = Due::Finish(key.to_owned(), pod_uid.to_owned());
+        ground.time.after(seconds * 1000, Happening::Kubelet(due));
     }
 }
 

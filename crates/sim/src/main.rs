@@ -288,7 +288,7 @@ fn shortened(trace: &[(Moment, String)]) -> Vec<(Moment, String)> {
 
 fn code(check: &str) -> ExitCode {
     ExitCode::from(match check {
-        "finishes" => 3,
+        "finishes" | "no_pod_left_waiting" => 3,
         "same_twice" => 4,
         "no_panic" => 5,
         _ => 2,

@@ -123,12 +123,12 @@ impl Scheduler {
             let host = self.nodes.entry(node.clone()).or_default();
             host.promised = host.promised.plus(guest.room);
         }
-        let waits = guest.node.is_none()
+        let wanting = guest.node.is_none()
             && pod.pointer("/metadata/deletionTimestamp").is_none()
             && text(&pod, "/spec/schedulerName") == "default-scheduler"
             && array(&pod, "/spec/schedulingGates").next().is_none();
         let queued = self.unqueue(&key, number);
-        if waits {
+        if wanting {
             let news = known.is_none() || entry_differs(ground, index, "/status/nominatedNodeName");
             match queued.or(news.then_some(ground.now())) {
                 Some(at) => self.queue(at, number, key.clone()),

@@ -13,8 +13,10 @@ const TRIES: usize = 300;
 
 /// A smaller plan that breaks the same law, with its verdict.
 pub fn shrink(plan: &Plan, check: &str, catalog: &Arc<Catalog>, nursery: Nursery<'_>) -> (Plan, Verdict) {
-    let play = |plan: &Plan| verdict::play(plan, catalog, nursery, false);
-    let broken = |plan: &Plan| play(plan).violation.filter(|violation| violation.check == check);
+    let broken = |plan: &Plan| {
+        let violation = verdict::play(plan, catalog, nursery, false).violation;
+        violation.is_some_and(|violation| violation.check == check)
+    };
     let mut best = plan.clone();
     let mut tries = 0;
     loop {
@@ -24,7 +26,7 @@ pub fn shrink(plan: &Plan, check: &str, catalog: &Arc<Catalog>, nursery: Nursery
             if tries > TRIES {
                 break;
             }
-            if broken(&candidate).is_some() {
+            if broken(&candidate) {
                 best = candidate;
                 shrunk = true;
                 break;

@@ -18,7 +18,7 @@ pub struct Moment(pub u64);
 impl Moment {
     /// What the wall clock says.
     pub fn wall(self) -> Wall {
-        Wall(BEGINNING + self.0 as i64)
+        Wall(BEGINNING + self.0.cast_signed())
     }
 
     /// What the API server stamps on objects, in whole seconds.
@@ -68,12 +68,13 @@ struct Due<T> {
     what: T,
 }
 
-impl<T> Timeline<T> {
-    /// Nothing is to happen.
-    pub fn new() -> Self {
+impl<T> Default for Timeline<T> {
+    fn default() -> Self {
         Self { now: Moment(0), sequence: 0, heap: BinaryHeap::new() }
     }
+}
 
+impl<T> Timeline<T> {
     /// The present.
     pub fn now(&self) -> Moment {
         self.now
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn time_jumps_to_what_happens_next_and_ties_keep_their_order() {
-        let mut timeline = Timeline::new();
+        let mut timeline = Timeline::default();
         timeline.after(20, "c");
         timeline.after(10, "a");
         timeline.after(10, "b");

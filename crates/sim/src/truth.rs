@@ -23,6 +23,13 @@ pub struct Why {
     pub what: &'static str,
 }
 
+impl Why {
+    /// The law that is broken if it stays so.
+    pub fn check(&self) -> &'static str {
+        if self.object.0 == Kind::Pod { "no_pod_left_waiting" } else { "finishes" }
+    }
+}
+
 /// What is unfinished although it could be finished; the first thing found.
 pub fn pending(ground: &Ground) -> Option<Why> {
     let why = |kind, key: &str, what| Some(Why { object: (kind, key.to_owned()), what });

@@ -100,7 +100,8 @@ fn run(world: &mut World<'_>) -> Result<(), Violation> {
         match truth::pending(&world.ground) {
             Some(why) if now >= deadline => {
                 let broken = Broken::new(format!("after {} minutes of calm {why}", PATIENCE / 60_000));
-                return Err(broken.about(why.object.0, why.object.1).by("finishes", &world.ground));
+                let check = why.check();
+                return Err(broken.about(why.object.0, why.object.1).by(check, &world.ground));
             }
             Some(_) => since = None,
             None if since.is_some_and(|since| now.since(since) >= STAYS) => break,

@@ -90,7 +90,7 @@ impl<'a> World<'a> {
             Happening::Land(call) => self.processes.land(ground, *call),
             Happening::Kubelet(due) => self.kubelet.on(ground, due),
             Happening::Schedule => self.scheduler.on(ground),
-            Happening::Workloads(due) => self.controllers.on(ground, due),
+            Happening::Workloads => self.controllers.on(ground),
             Happening::People(due) => people::on(ground, &mut self.controllers, &due),
             Happening::Ends(place) => {
                 if ground.cloud.end(ground.time.now(), place) {

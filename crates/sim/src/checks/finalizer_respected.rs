@@ -41,13 +41,12 @@ impl FinalizerRespected {
         if entry.verb != Verb::Removed {
             return Ok(());
         }
-        let place = match kind {
-            Kind::NodeClaim => self.of_claim.get(uid(&entry.object)),
-            _ => {
-                let before = entry.before.as_deref().unwrap_or(&entry.object);
-                let held = array(before, "/metadata/finalizers").next().is_some();
-                self.of_id.get(text(&entry.object, "/spec/providerID")).filter(|_| held)
-            }
+        let place = if kind == Kind::NodeClaim {
+            self.of_claim.get(uid(&entry.object))
+        } else {
+            let before = entry.before.as_deref().unwrap_or(&entry.object);
+            let held = array(before, "/metadata/finalizers").next().is_some();
+            self.of_id.get(text(&entry.object, "/spec/providerID")).filter(|_| held)
         };
         let Some(machine) = place.map(|place| &ground.cloud.books()[*place]) else { return Ok(()) };
         if machine.ended.is_some() {

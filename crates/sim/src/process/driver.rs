@@ -61,27 +61,21 @@ impl Processes<'_> {
         let patience = self.wire.patience();
         let epoch = self.all[number].epoch;
         let kills = write && ground.strikes(Fault::KillAfter);
-        let answer = |outcome| {
+        let gave_up = || Outcome::Unknown { message: "no answer in time".to_owned() };
+        let (lands, answer) = match fate {
+            Fate::Fine => (Some((there, true)), None),
+            Fate::Lost => (None, Some((patience, gave_up()))),
+            Fate::Unanswered => (Some((there, false)), Some((patience, gave_up()))),
+            Fate::Late(after) => (Some((patience + after, false)), Some((patience, gave_up()))),
+            Fate::Refused(refusal) => (None, Some((there + back, Outcome::Refused(refusal)))),
+        };
+        if let Some((after, outcome)) = answer {
             let answer = Box::new(Answer { id, subject: subject.clone(), outcome });
-            Happening::Process(number, Due::Answer(epoch, answer))
-        };
-        let gave_up = || answer(Outcome::Unknown { message: "no answer in time".to_owned() });
-        let call = |answered| {
-            let (subject, effect) = (subject.clone(), effect.clone());
-            Happening::Land(Box::new(Call { process: number, epoch, id, subject, effect, answered, kills }))
-        };
-        match fate {
-            Fate::Fine => ground.time.after(there, call(true)),
-            Fate::Lost => ground.time.after(patience, gave_up()),
-            Fate::Unanswered => {
-                ground.time.after(there, call(false));
-                ground.time.after(patience, gave_up());
-            }
-            Fate::Late(after) => {
-                ground.time.after(patience, gave_up());
-                ground.time.after(patience + after, call(false));
-            }
-            Fate::Refused(refusal) => ground.time.after(there + back, answer(Outcome::Refused(refusal))),
+            ground.time.after(after, Happening::Process(number, Due::Answer(epoch, answer)));
+        }
+        if let Some((after, answered)) = lands {
+            let call = Call { process: number, epoch, id, subject, effect, answered, kills };
+            ground.time.after(after, Happening::Land(Box::new(call)));
         }
         if write && ground.strikes(Fault::KillDuring) {
             self.kill(ground, number);

@@ -32,7 +32,7 @@ impl Processes<'_> {
     pub(super) fn tick(&mut self, ground: &mut Ground, number: usize) {
         let now = ground.now();
         if ground.strikes(Fault::WallJump) {
-            let jump = ground.severity(Fault::WallJump, (0, 240_000)) as i64 - 120_000;
+            let jump = ground.severity(Fault::WallJump, (0, 240_000)).cast_signed() - 120_000;
             self.all[number].skew += jump;
         }
         if ground.strikes(Fault::LeaseCut) {
