@@ -108,6 +108,7 @@ fn run(world: &mut World<'_>) -> Result<(), Violation> {
             None => drop(since.get_or_insert(now)),
         }
         world.run_until(now + GLANCE)?;
+        world.glance()?;
     }
     world.end()?;
     let ground = &world.ground;

@@ -73,6 +73,11 @@ impl<'a> World<'a> {
         self.processes.calm(&mut self.ground);
     }
 
+    /// Checks what must hold in calm weather.
+    pub fn glance(&mut self) -> Result<(), Violation> {
+        self.checks.glance(&self.ground)
+    }
+
     /// Checks what must hold when everything is done.
     pub fn end(&mut self) -> Result<(), Violation> {
         self.checks.end(&self.ground)

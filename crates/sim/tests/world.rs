@@ -1,44 +1,14 @@
 //! The world itself: a simple brain works in it, and every law notices when a brain breaks it.
 
 mod greedy;
-
-use std::collections::BTreeMap;
+mod scene;
 
 use greedy::greedy;
 use headstart_sim::brain::{Birth, Brain, Nursery};
 use headstart_sim::ensemble::try_plan;
-use headstart_sim::plan::{Deed, Knobs, Pace, Plan, PoolPlan, Profile, Step, WorkloadPlan};
+use headstart_sim::plan::{Deed, Plan, Profile, Step};
 use headstart_sim::verdict::Verdict;
-
-/// Ten pods on one pool, and nothing goes wrong.
-fn quiet_plan() -> Plan {
-    Plan {
-        seed: 1,
-        profile: Profile::Any,
-        processes: 1,
-        types: 6,
-        knobs: Knobs { batch_max_ms: 1_000, nominate: true },
-        pace: Pace {
-            join_ms: (5_000, 9_000),
-            ready_ms: (1_000, 3_000),
-            end_ms: (1_000, 5_000),
-            watch_ms: (5, 20),
-            wire_ms: (2, 10),
-        },
-        pools: vec![PoolPlan { name: "general".to_owned(), ..PoolPlan::default() }],
-        workloads: vec![WorkloadPlan {
-            name: "web".to_owned(),
-            cpu_m: 700,
-            memory_mi: 500,
-            grace_s: 5,
-            ..WorkloadPlan::default()
-        }],
-        steps: vec![Step { at: 1_000, deed: Deed::Scale { workload: 0, to: 10 } }],
-        faults: BTreeMap::new(),
-        storm_ms: 120_000,
-        drought_stays: false,
-    }
-}
+use scene::quiet_plan;
 
 fn broken(verdict: &Verdict) -> Option<&str> {
     verdict.violation.as_ref().map(|violation| violation.check)

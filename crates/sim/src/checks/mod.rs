@@ -28,6 +28,12 @@ pub(crate) trait Check {
     /// Something happened.
     fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Broken>;
 
+    /// Some seconds of calm have passed.
+    fn glance(&mut self, ground: &Ground) -> Result<(), Broken> {
+        let _ = ground;
+        Ok(())
+    }
+
     /// The run is over, and all that could be finished is.
     fn end(&mut self, ground: &Ground) -> Result<(), Broken> {
         let _ = ground;
@@ -66,7 +72,7 @@ impl Checks {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut all: Vec<Box<dyn Check>> = vec![
             Box::new(one_instance_per_claim::OneInstancePerClaim::default()),
-            Box::new(no_orphan_instance::NoOrphanInstance),
+            Box::new(no_orphan_instance::NoOrphanInstance::default()),
             Box::new(limits_hold::LimitsHold::default()),
             Box::new(phases_legal::PhasesLegal),
             Box::new(finalizer_respected::FinalizerRespected::default()),
@@ -88,6 +94,14 @@ impl Checks {
         }
         for check in &mut self.all {
             check.see(ground, fact).map_err(|broken| broken.by(check.name(), ground))?;
+        }
+        Ok(())
+    }
+
+    /// Some seconds of calm have passed.
+    pub(crate) fn glance(&mut self, ground: &Ground) -> Result<(), Violation> {
+        for check in &mut self.all {
+            check.glance(ground).map_err(|broken| broken.by(check.name(), ground))?;
         }
         Ok(())
     }
