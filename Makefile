@@ -14,6 +14,8 @@ TESTBED_RELEASE = $(CARGO) run --quiet --release --package headstart-testbed --
 PEER ?= karpenter
 FOCUS ?=
 JOBS ?= 8
+SEEDS ?= 300
+SIM = $(CARGO) run --quiet --release --package headstart-sim --
 
 ##@ Look
 
@@ -55,7 +57,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries suites bench bench-reaction
+.PHONY: test binaries sim soak suites bench bench-reaction
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/3 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -66,6 +68,12 @@ test: ## Everything that must hold: `make check`, then the tests on real control
 
 binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the cache
 	@$(TESTBED) binaries --peers
+
+sim: ## Play the engine in a simulated cluster in which things go wrong (SEED=n or PLAN=file for one run, ARGS=--trace)
+	@$(SIM) $(if $(SEED),--seed $(SEED),$(if $(PLAN),--plan $(PLAN))) $(ARGS)
+
+soak: ## The same for as many seeds as wanted (SEEDS=n)
+	@$(SIM) --seeds $(SEEDS) --jobs $$(nproc) $(ARGS)
 
 suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
 	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)

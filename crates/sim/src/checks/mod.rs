@@ -1,0 +1,150 @@
+//! The laws, one file each. They read the world's truth, never the engine's opinion of it.
+
+mod finalizer_respected;
+mod limits_hold;
+mod no_busy_loop;
+mod no_double_buy;
+mod no_orphan_instance;
+mod no_write_after_lease_lost;
+mod one_instance_per_claim;
+mod phases_legal;
+mod quiet_when_done;
+
+pub(crate) use quiet_when_done::QUIET;
+
+use std::fmt;
+
+use headstart_engine::Kind;
+
+use crate::ground::{Fact, Ground};
+use crate::plan::Plan;
+use crate::timeline::Moment;
+
+/// A law that is checked whenever something happened.
+pub(crate) trait Check {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Something happened.
+    fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Broken>;
+
+    /// Some seconds of calm have passed.
+    fn glance(&mut self, ground: &Ground) -> Result<(), Broken> {
+        let _ = ground;
+        Ok(())
+    }
+
+    /// The run is over, and all that could be finished is.
+    fn end(&mut self, ground: &Ground) -> Result<(), Broken> {
+        let _ = ground;
+        Ok(())
+    }
+}
+
+/// How a law was broken, and by which objects.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    message: String,
+    objects: Vec<(Kind, String)>,
+}
+
+/// A law that was broken.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Its name.
+    pub check: &'static str,
+    /// When.
+    pub at: Moment,
+    /// What is wrong.
+    pub message: String,
+    /// Everything that ever happened to the objects concerned.
+    pub history: Vec<String>,
+}
+
+/// All laws that are checked as things happen.
+pub struct Checks {
+    all: Vec<Box<dyn Check>>,
+    claims: u64,
+}
+
+impl Checks {
+    /// The laws of a run.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut all: Vec<Box<dyn Check>> = vec![
+            Box::new(one_instance_per_claim::OneInstancePerClaim::default()),
+            Box::new(no_orphan_instance::NoOrphanInstance::default()),
+            Box::new(limits_hold::LimitsHold::default()),
+            Box::new(phases_legal::PhasesLegal),
+            Box::new(finalizer_respected::FinalizerRespected::default()),
+            Box::new(no_write_after_lease_lost::NoWriteAfterLeaseLost),
+            Box::new(no_busy_loop::NoBusyLoop::default()),
+            Box::new(quiet_when_done::QuietWhenDone::default()),
+        ];
+        if no_double_buy::applies(plan) {
+            all.push(Box::new(no_double_buy::NoDoubleBuy::default()));
+        }
+        Self { all, claims: 0 }
+    }
+
+    /// Something happened.
+    pub(crate) fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Violation> {
+        if let Fact::Changed(Kind::NodeClaim, index) = fact {
+            let entry = &ground.api.log(Kind::NodeClaim)[*index];
+            self.claims += u64::from(entry.before.is_none());
+        }
+        for check in &mut self.all {
+            check.see(ground, fact).map_err(|broken| broken.by(check.name(), ground))?;
+        }
+        Ok(())
+    }
+
+    /// Some seconds of calm have passed.
+    pub(crate) fn glance(&mut self, ground: &Ground) -> Result<(), Violation> {
+        for check in &mut self.all {
+            check.glance(ground).map_err(|broken| broken.by(check.name(), ground))?;
+        }
+        Ok(())
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, ground: &Ground) -> Result<(), Violation> {
+        for check in &mut self.all {
+            check.end(ground).map_err(|broken| broken.by(check.name(), ground))?;
+        }
+        Ok(())
+    }
+
+    /// How many NodeClaims were made.
+    pub fn claims(&self) -> u64 {
+        self.claims
+    }
+}
+
+impl Broken {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message, objects: Vec::new() }
+    }
+
+    /// Names an object whose history explains it.
+    pub(crate) fn about(mut self, kind: Kind, key: impl Into<String>) -> Self {
+        self.objects.push((kind, key.into()));
+        self
+    }
+
+    pub(crate) fn by(self, check: &'static str, ground: &Ground) -> Violation {
+        let mut history = Vec::new();
+        for (kind, key) in &self.objects {
+            history.push(format!("{kind} {}", key.trim_start_matches('/')));
+            let entries = ground.api.log(*kind).iter().filter(|entry| *entry.key == **key);
+            history.extend(entries.map(|entry| format!("  {}", entry.line())));
+        }
+        Violation { check, at: ground.now(), message: self.message, history }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} at {}: {}", self.check, self.at, self.message)?;
+        self.history.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}

@@ -1,0 +1,38 @@
+//! When everything is done, nothing is written any more.
+
+use super::{Broken, Check};
+use crate::ground::{Fact, Ground};
+use crate::timeline::Moment;
+
+#[derive(Default)]
+pub(super) struct QuietWhenDone {
+    last: Option<(Moment, String)>,
+}
+
+/// For how long nothing may have been written when a run ends.
+pub(crate) const QUIET: u64 = 120_000;
+
+impl Check for QuietWhenDone {
+    fn name(&self) -> &'static str {
+        "quiet_when_done"
+    }
+
+    fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Broken> {
+        if let Fact::Sent(sent) = fact
+            && sent.write
+        {
+            self.last =
+                Some((ground.now(), format!("process {} {} {}", sent.process, sent.verb, sent.subject)));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, ground: &Ground) -> Result<(), Broken> {
+        match &self.last {
+            Some((at, what)) if *at + QUIET > ground.now() => {
+                Err(Broken::new(format!("all is done, and yet at {at} {what}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Controllers of workloads: ReplicaSets, Jobs and DaemonSets make their pods at a limited rate.
+
+use std::collections::BTreeSet;
+
+use headstart_engine::Kind;
+use serde_json::{Value, json};
+
+use crate::api::{Actor, Verb, label, number, text, uid};
+use crate::dice::Dice;
+use crate::ground::{Ground, Happening};
+use crate::kubelet::RUNS_FOR;
+use crate::plan::{WorkloadKind, WorkloadPlan};
+use crate::timeline::Moment;
+
+/// The namespace of all workloads.
+pub const NAMESPACE: &str = "default";
+/// The taint that some pools have and some workloads tolerate.
+pub const DEDICATED: &str = "example.com/dedicated";
+
+/// The controllers, which share one client and so one rate limit.
+#[derive(Debug)]
+pub struct Controllers {
+    dice: Dice,
+    workloads: Vec<Workload>,
+    bucket: Bucket,
+    next: Option<Moment>,
+}
+
+#[derive(Debug)]
+struct Workload {
+    plan: WorkloadPlan,
+    owner_uid: String,
+    target: u32,
+    succeeded: u32,
+    made: u64,
+    pods: BTreeSet<String>,
+    /// Nodes that still lack a daemon.
+    bare: BTreeSet<String>,
+}
+
+/// Twenty requests a second, and thirty at once, as the real controllers have.
+#[derive(Debug)]
+struct Bucket {
+    millis: u64,
+    at: Moment,
+}
+
+const REQUEST: u64 = 50;
+const BURST: u64 = 30;
+
+impl Controllers {
+    /// The controllers of a run.
+    pub fn new(seed: u64, plans: &[WorkloadPlan]) -> Self {
+        let workload = |plan: &WorkloadPlan| Workload {
+            plan: plan.clone(),
+            owner_uid: String::new(),
+            target: 0,
+            succeeded: 0,
+            made: 0,
+            pods: BTreeSet::new(),
+            bare: BTreeSet::new(),
+        };
+        Self {
+            dice: Dice::new(seed, "controllers"),
+            workloads: plans.iter().map(workload).collect(),
+            bucket: Bucket { millis: REQUEST * BURST, at: Moment(0) },
+            next: None,
+        }
+    }
+
+    /// Makes the workloads' objects, without pods yet.
+    pub fn start(&mut self, ground: &mut Ground) {
+        let now = ground.now();
+        for workload in &mut self.workloads {
+            let (kind, object) = workload.object();
+            if let Ok(object) = ground.api.create(now, Actor::Person, kind, object) {
+                uid(&object).clone_into(&mut workload.owner_uid);
+            }
+        }
+    }
+
+    /// A workload is to have so many pods; a Job is to have so many more.
+    pub fn scale(&mut self, ground: &mut Ground, which: usize, to: u32) {
+        let Some(workload) = self.workloads.get_mut(which) else { return };
+        let key = workload.key();
+        let now = ground.now();
+        let kind = workload.kind();
+        match workload.plan.kind {
+            WorkloadKind::Replicas => workload.target = to,
+            WorkloadKind::Job => workload.target += to,
+            WorkloadKind::Daemon => return,
+        }
+        let target = workload.target;
+        ground.api.edit(now, Actor::Person, kind, &key, |object| {
+            if kind == Kind::Job {
+                object["spec"]["completions"] = json!(target);
+                object["spec"]["parallelism"] = json!(target);
+            } else {
+                object["spec"]["replicas"] = json!(target);
+            }
+            object["metadata"]["generation"] = json!(number(object, "/metadata/generation") + 1);
+        });
+        self.soon(ground);
+    }
+
+    /// A pod changed.
+    pub fn pod_changed(&mut self, ground: &mut Ground, index: usize) {
+        let entry = &ground.api.log(Kind::Pod)[index];
+        let Some(app) = label(&entry.object, "app") else { return };
+        let Some(workload) = self.workloads.iter_mut().find(|w| w.plan.name == app) else { return };
+        let key = entry.key.to_string();
+        let succeeded = text(&entry.object, "/status/phase") == "Succeeded";
+        let leaving = entry.verb == Verb::Removed
+            || entry.object.pointer("/metadata/deletionTimestamp").is_some()
+            || succeeded;
+        if !leaving || !workload.pods.remove(&key) {
+            return;
+        }
+        if succeeded {
+            workload.succeeded += 1;
+            let (now, key, done) = (ground.now(), workload.key(), workload.succeeded);
+            ground.api.edit(now, Actor::Controller, Kind::Job, &key, |job| {
+                job["status"]["succeeded"] = json!(done);
+            });
+        } else if workload.plan.kind == WorkloadKind::Daemon {
+            return;
+        }
+        self.soon(ground);
+    }
+
+    /// A Node changed.
+    pub fn node_changed(&mut self, ground: &mut Ground, index: usize) {
+        let entry = &ground.api.log(Kind::Node)[index];
+        if entry.verb == Verb::Added {
+            let name = text(&entry.object, "/metadata/name").to_owned();
+            for workload in self.workloads.iter_mut().filter(|w| w.plan.kind == WorkloadKind::Daemon) {
+                workload.bare.insert(name.clone());
+            }
+            self.soon(ground);
+        }
+    }
+
+    /// Compares what there is with what there should be.
+    pub fn on(&mut self, ground: &mut Ground) {
+        let now = ground.now();
+        if self.next.is_some_and(|next| next > now) {
+            return;
+        }
+        self.next = None;
+        for workload in &mut self.workloads {
+            while workload.surplus() && self.bucket.take(now) {
+                workload.remove_one(ground);
+            }
+            while workload.deficit() && self.bucket.take(now) {
+                workload.make_one(ground);
+            }
+            while workload.plan.kind == WorkloadKind::Daemon
+                && !workload.bare.is_empty()
+                && self.bucket.take(now)
+            {
+                workload.make_daemon(ground);
+            }
+        }
+        if self.workloads.iter().any(|w| w.surplus() || w.deficit() || !w.bare.is_empty()) {
+            self.wake(ground, now + REQUEST);
+        }
+    }
+
+    fn soon(&mut self, ground: &mut Ground) {
+        let at = ground.now() + self.dice.between(5, 60);
+        self.wake(ground, at);
+    }
+
+    fn wake(&mut self, ground: &mut Ground, at: Moment) {
+        if self.next.is_none_or(|next| at < next) {
+            self.next = Some(at);
+            ground.time.at(at, Happening::Workloads);
+        }
+    }
+}
+
+impl Workload {
+    fn kind(&self) -> Kind {
+        match self.plan.kind {
+            WorkloadKind::Replicas => Kind::ReplicaSet,
+            WorkloadKind::Job => Kind::Job,
+            WorkloadKind::Daemon => Kind::DaemonSet,
+        }
+    }
+
+    fn key(&self) -> String {
+        format!("{NAMESPACE}/{}", self.plan.name)
+    }
+
+    fn wanted(&self) -> usize {
+        self.target.saturating_sub(self.succeeded) as usize
+    }
+
+    fn surplus(&self) -> bool {
+        self.plan.kind == WorkloadKind::Replicas && self.pods.len() > self.wanted()
+    }
+
+    fn deficit(&self) -> bool {
+        self.pods.len() < self.wanted()
+    }
+
+    /// Deletes a pod that waits, if any, else the newest.
+    fn remove_one(&mut self, ground: &mut Ground) {
+        let unbound = |key: &&String| {
+            ground.api.get(Kind::Pod, key).is_some_and(|pod| text(pod, "/spec/nodeName").is_empty())
+        };
+        let victim = self.pods.iter().rev().find(unbound).or_else(|| self.pods.last()).cloned();
+        if let Some(key) = victim {
+            self.pods.remove(&key);
+            ground.delete(Actor::Controller, Kind::Pod, &key, None);
+        }
+    }
+
+    fn make_one(&mut self, ground: &mut Ground) {
+        self.made += 1;
+        let name = format!("{}-{:06}", self.plan.name, self.made);
+        self.make(ground, &name, None);
+    }
+
+    fn make_daemon(&mut self, ground: &mut Ground) {
+        let Some(node) = self.bare.pop_first() else { return };
+        if ground.api.get(Kind::Node, &format!("/{node}")).is_some() {
+            self.make(ground, &format!("{}-{node}", self.plan.name), Some(&node));
+        }
+    }
+
+    fn make(&mut self, ground: &mut Ground, name: &str, node: Option<&str>) {
+        let (kind, version) = match self.plan.kind {
+            WorkloadKind::Replicas => ("ReplicaSet", "apps/v1"),
+            WorkloadKind::Job => ("Job", "batch/v1"),
+            WorkloadKind::Daemon => ("DaemonSet", "apps/v1"),
+        };
+        let template = self.template();
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": template["metadata"], "spec": template["spec"], "status": { "phase": "Pending" },
+        });
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["namespace"] = json!(NAMESPACE);
+        pod["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": version, "kind": kind, "name": self.plan.name, "uid": self.owner_uid,
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        if let Some(node) = node {
+            pod["spec"]["nodeName"] = json!(node);
+        }
+        if ground.api.create(ground.time.now(), Actor::Controller, Kind::Pod, pod).is_ok() {
+            self.pods.insert(format!("{NAMESPACE}/{name}"));
+        }
+    }
+
+    fn template(&self) -> Value {
+        let plan = &self.plan;
+        let mut labels = json!({ "app": plan.name });
+        if plan.kind == WorkloadKind::Job {
+            labels[RUNS_FOR] = json!((20 + plan.cpu_m % 120).to_string());
+        }
+        let mut tolerations = vec![
+            json!({ "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }),
+            json!({ "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }),
+        ];
+        if plan.tolerates {
+            tolerations.push(json!({ "key": DEDICATED, "operator": "Exists" }));
+        }
+        if plan.kind == WorkloadKind::Daemon {
+            tolerations.push(json!({ "operator": "Exists" }));
+        }
+        let mut spec = json!({
+            "containers": [{ "name": "main", "image": "pause", "resources": { "requests": {
+                "cpu": format!("{}m", plan.cpu_m), "memory": format!("{}Mi", plan.memory_mi),
+            } } }],
+            "restartPolicy": if plan.kind == WorkloadKind::Job { "Never" } else { "Always" },
+            "schedulerName": if plan.foreign { "somebody-else" } else { "default-scheduler" },
+            "terminationGracePeriodSeconds": plan.grace_s,
+            "tolerations": tolerations,
+        });
+        if let Some(zone) = &plan.zone {
+            spec["nodeSelector"] = json!({ "topology.kubernetes.io/zone": zone });
+        }
+        if plan.gated {
+            spec["schedulingGates"] = json!([{ "name": "example.com/wait" }]);
+        }
+        json!({ "metadata": { "labels": labels }, "spec": spec })
+    }
+
+    fn object(&self) -> (Kind, Value) {
+        let name = &self.plan.name;
+        let metadata = json!({ "name": name, "namespace": NAMESPACE, "labels": { "app": name } });
+        let selector = json!({ "matchLabels": { "app": name } });
+        let template = self.template();
+        let object = match self.plan.kind {
+            WorkloadKind::Replicas => json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata,
+                "spec": { "replicas": 0, "selector": selector, "template": template }, "status": { "replicas": 0 },
+            }),
+            WorkloadKind::Job => json!({
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+                "spec": { "completions": 0, "parallelism": 0, "selector": selector, "template": template },
+                "status": {},
+            }),
+            WorkloadKind::Daemon => json!({
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata,
+                "spec": { "selector": selector, "template": template }, "status": {},
+            }),
+        };
+        (self.kind(), object)
+    }
+}
+
+impl Bucket {
+    fn take(&mut self, now: Moment) -> bool {
+        self.millis = (self.millis + now.since(self.at)).min(REQUEST * BURST);
+        self.at = now;
+        if self.millis < REQUEST {
+            return false;
+        }
+        self.millis -= REQUEST;
+        true
+    }
+}

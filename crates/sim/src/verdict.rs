@@ -1,0 +1,122 @@
+//! Plays a plan to its end: storm, calm, and what is to be said about it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headstart_cloud::Catalog;
+use headstart_cloud::catalog::Source;
+use headstart_engine::Kind;
+
+use crate::brain::Nursery;
+use crate::checks::{Broken, QUIET, Violation};
+use crate::fault::Fault;
+use crate::plan::{Plan, Profile};
+use crate::timeline::Moment;
+use crate::truth;
+use crate::world::World;
+
+/// How long a calm world may take to finish what it can.
+const PATIENCE: u64 = 45 * 60_000;
+/// How often it is looked at meanwhile.
+const GLANCE: u64 = 10_000;
+/// How long everything must stay finished.
+const STAYS: u64 = 5 * 60_000;
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The law that was broken, if any.
+    pub violation: Option<Violation>,
+    /// When it ended.
+    pub ended: Moment,
+    /// How often each fault struck.
+    pub faults: BTreeMap<Fault, u64>,
+    /// How often each deed was done.
+    pub deeds: BTreeMap<&'static str, u64>,
+    /// How many claims were made.
+    pub claims: u64,
+    /// How many instances were bought.
+    pub instances: usize,
+    /// How many pods ever were.
+    pub pods: usize,
+    /// A number that differs when runs differ.
+    pub digest: u64,
+    /// What happened, in lines, if they were wanted.
+    pub trace: Vec<(Moment, String)>,
+}
+
+impl Verdict {
+    /// A run that could not be played to any end.
+    pub(crate) fn failed(check: &'static str, message: String) -> Self {
+        let violation = Violation { check, at: Moment(0), message, history: Vec::new() };
+        Self {
+            violation: Some(violation),
+            ended: Moment(0),
+            faults: BTreeMap::new(),
+            deeds: BTreeMap::new(),
+            claims: 0,
+            instances: 0,
+            pods: 0,
+            digest: 0,
+            trace: Vec::new(),
+        }
+    }
+}
+
+/// What the cloud of a plan sells.
+pub fn catalog(plan: &Plan) -> Result<Arc<Catalog>, headstart_cloud::catalog::CatalogError> {
+    let all = Catalog::load(&Source::Kwok)?;
+    let fits = |name: &str| name.ends_with("-amd64-linux");
+    let types = all.types().iter().filter(|t| fits(&t.name)).take(plan.types.max(1));
+    let types = types.map(|t| (**t).clone()).collect();
+    Ok(Arc::new(Catalog::new("sim", types, all.well_known.clone())))
+}
+
+/// Plays a plan.
+pub fn play(plan: &Plan, catalog: &Arc<Catalog>, nursery: Nursery<'_>, traced: bool) -> Verdict {
+    let mut world = World::new(Arc::new(plan.clone()), Arc::clone(catalog), nursery, traced);
+    let violation = run(&mut world).err();
+    let ground = &world.ground;
+    Verdict {
+        violation,
+        ended: ground.now(),
+        faults: ground.mischief.fired(),
+        deeds: ground.deeds.clone(),
+        claims: world.checks().claims(),
+        instances: ground.cloud.books().len(),
+        pods: ground.api.log(Kind::Pod).iter().filter(|entry| entry.before.is_none()).count(),
+        digest: ground.trace.digest(),
+        trace: ground.trace.lines().to_vec(),
+    }
+}
+
+fn run(world: &mut World<'_>) -> Result<(), Violation> {
+    world.run_until(Moment(world.ground.plan.storm_ms))?;
+    world.calm();
+    let deadline = world.ground.now() + PATIENCE;
+    let mut since: Option<Moment> = None;
+    loop {
+        let now = world.ground.now();
+        match truth::pending(&world.ground) {
+            Some(why) if now >= deadline => {
+                let broken = Broken::new(format!("after {} minutes of calm {why}", PATIENCE / 60_000));
+                let check = why.check();
+                return Err(broken.about(why.object.0, why.object.1).by(check, &world.ground));
+            }
+            Some(_) => since = None,
+            None if since.is_some_and(|since| now.since(since) >= STAYS) => break,
+            None => drop(since.get_or_insert(now)),
+        }
+        world.run_until(now + GLANCE)?;
+        world.glance()?;
+    }
+    world.end()?;
+    let ground = &world.ground;
+    if world.checks().claims() == 0 && ground.plan.profile != Profile::Any {
+        let broken = Broken::new("nothing was bought in the whole run".to_owned());
+        return Err(broken.by("something_happens", ground));
+    }
+    Ok(())
+}
+
+const _: () = assert!(QUIET < STAYS, "what must be quiet is looked at long enough");
