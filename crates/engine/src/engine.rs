@@ -74,6 +74,8 @@ impl Engine {
             Event::Leading(true) if !self.is_leading => {
                 self.is_leading = true;
                 self.collect.begin();
+                let everything = self.store.everything();
+                self.route(now, everything);
             }
             Event::Leading(true) => {}
             Event::Leading(false) => self.step_down(now),
@@ -325,7 +327,7 @@ impl Engine {
         };
         let ObjectRef { kind, namespace, name, uid } = object;
         let touched = match outcome {
-            Outcome::Done(Fact::Object(value)) => self.store.learn(*kind, value),
+            Outcome::Done(Fact::Object(value)) => self.store.told(*kind, value),
             Outcome::Done(_) if matches!(effect, Effect::Delete { .. }) && *kind != Kind::Pod => {
                 self.store.lose(*kind, namespace, name, Some(uid))
             }

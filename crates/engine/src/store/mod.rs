@@ -3,6 +3,7 @@
 //! Objects come from watches and from the answers to our own writes; versions tell which is newer, so that a watch that lags
 //! never takes back what a write has told.
 
+mod buried;
 mod claim;
 mod class;
 mod meta;
@@ -30,6 +31,7 @@ pub(crate) use pod::{Pod, PodKey};
 use crate::event::Change;
 use crate::kind::Kind;
 use crate::settings::ClassKind;
+use buried::Buried;
 use owner::Owner;
 
 /// What is known about all objects.
@@ -63,6 +65,7 @@ pub(crate) struct Store {
     /// Names of objects that have no table here.
     others: BTreeMap<Kind, BTreeSet<(String, String)>>,
     reading: BTreeMap<Kind, Reading>,
+    buried: Buried,
 }
 
 /// How far a kind has been read.
@@ -132,6 +135,7 @@ impl Store {
             unwatched: BTreeSet::new(),
             others: BTreeMap::new(),
             reading: BTreeMap::new(),
+            buried: Buried::default(),
         }
     }
 
@@ -154,6 +158,7 @@ impl Store {
             }
             Change::Gone(value) => {
                 let (namespace, name) = owner::names(&value);
+                self.buried.add(owner::uid(&value));
                 self.lose(kind, &namespace, &name, Some(owner::uid(&value)))
             }
             Change::Listed => self.listed(kind),
@@ -205,6 +210,19 @@ impl Store {
         }
     }
 
+    /// All objects that have a life of their own.
+    pub(crate) fn everything(&self) -> Vec<Touched> {
+        let pools = self.pools.keys().map(|name| Touched::Pool { name: name.clone() });
+        let claims = self.claims.keys().map(|name| Touched::Claim { name: name.clone(), gone: None });
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|(name, node)| Touched::Node { name: name.clone(), provider_id: node.provider_id() });
+        let waiting = self.waiting.iter().filter_map(|key| self.pods.get(key));
+        let pods = waiting.map(|pod| Touched::Pod { key: pod.key(), uid: pod.uid.clone(), was_on: None });
+        pools.chain(claims).chain(nodes).chain(pods).collect()
+    }
+
     /// Whether everything has been read that decisions need.
     pub(crate) fn is_complete(&self) -> bool {
         let read = |kind: &Kind| self.reading.get(kind).is_some_and(|reading| reading.is_listed);
@@ -212,6 +230,24 @@ impl Store {
             self.reading.get(kind).is_some_and(|reading| reading.is_listed || reading.is_missing)
         };
         Kind::ALL.iter().all(|kind| if kind.is_vital() { read(kind) } else { settled(kind) })
+    }
+
+    /// Takes notice of the state of an object that a write has told; a watch may know by now that it is gone.
+    pub(crate) fn told(&mut self, kind: Kind, value: Value) -> Vec<Touched> {
+        if self.buried.has(owner::uid(&value)) {
+            return Vec::new();
+        }
+        let held = value
+            .pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|all| !all.is_empty());
+        let is_leaving = value.pointer("/metadata/deletionTimestamp").is_some();
+        // Pods have a while to end; anything else that nobody holds is gone with the answer.
+        if is_leaving && !held && kind != Kind::Pod {
+            let (namespace, name) = owner::names(&value);
+            return self.lose(kind, &namespace, &name, Some(owner::uid(&value)));
+        }
+        self.learn(kind, value)
     }
 
     /// Takes notice of the state of an object, wherever it was read; an older state than what is known is ignored.
@@ -387,10 +423,13 @@ impl Store {
     /// Takes notice that a claim was made, before a watch tells.
     pub(crate) fn made(&mut self, value: Value) -> Vec<Touched> {
         let (_, name) = owner::names(&value);
+        if self.buried.has(owner::uid(&value)) {
+            return self.lose(Kind::NodeClaim, "", &name, None);
+        }
         if self.claims.get(&name).is_none_or(|claim| claim.is_assumed) {
             self.unwatched.insert(name);
         }
-        self.learn(Kind::NodeClaim, value)
+        self.told(Kind::NodeClaim, value)
     }
 
     /// Takes notice that an object is gone, if it is still the same.

@@ -159,7 +159,7 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
                 Ok(Known::Nothing)
             }
         },
-        Effect::Inspect(id) => ground.cloud.get(id).map(Known::Instance).map_err(Refusal::Cloud),
+        Effect::Inspect(id) => ground.cloud.get(id).map(|instance| Known::Instance(Box::new(instance))).map_err(Refusal::Cloud),
         Effect::Instances => {
             let mut then = now;
             if ground.strikes(Fault::InstancesLag) {
@@ -181,7 +181,7 @@ fn launch(ground: &mut Ground, request: &headstart_core::cloud::LaunchRequest) -
         ground.cloud.attribute(place, claim);
         ground.facts.push(Fact::Launched(place));
     }
-    Ok(Known::Launched(launch))
+    Ok(Known::Launched(Box::new(launch)))
 }
 
 /// The gist of an effect for the trace.
