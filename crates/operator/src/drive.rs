@@ -128,3 +128,64 @@ async fn wait(events: &mut mpsc::Receiver<Event>, stop: &mut watch::Receiver<boo
         () = tokio::time::sleep(rest) => Woken::ByTime,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headstart_cloud::catalog::{Catalog, Source};
+    use headstart_engine::journal::{self, Header};
+    use headstart_engine::{Resource, Settings};
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+    use crate::options::{LogFormat, LogLevel};
+    use crate::tell::Log;
+
+    fn engine() -> Engine {
+        let catalog = Catalog::load(&Source::Kwok).unwrap();
+        Engine::new(Settings::default(), Arc::clone(catalog.types()), catalog.well_known.clone())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_driven_can_be_replayed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let header = Header { version: "0".into(), catalog: "kwok".into(), settings: Settings::default() };
+        let nobody = tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, kube::Error>(Response::new(Body::empty()))
+        });
+        let class = Resource { group: "g", version: "v1", kind: "C", plural: "cs", namespaced: false };
+        let (metrics, log) = (Arc::new(Metrics::new()), Log::start(LogLevel::Error, LogFormat::Json));
+        let (teller, _notes) = Teller::new(Client::new(nobody, "default"), class, log, Arc::clone(&metrics));
+        let (sender, events) = mpsc::channel(WAITING);
+        let (effects, _performed) = mpsc::unbounded_channel();
+        let (stopper, stop) = watch::channel(false);
+        let driver = Driver {
+            engine: engine(),
+            events,
+            effects,
+            teller,
+            metrics,
+            health: Arc::default(),
+            journal: Some(Journal::begin(&path, header).unwrap()),
+            stop,
+        };
+        let runtime = Handle::current();
+        let thread = std::thread::spawn(move || driver.run(&runtime));
+        for leading in [false, true] {
+            sender.send(Event::Leading(leading)).await.unwrap();
+        }
+        // What was sent is taken before what was not.
+        while sender.capacity() < WAITING {
+            tokio::task::yield_now().await;
+        }
+        stopper.send(true).unwrap();
+        tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
+
+        let text = std::fs::read_to_string(&path).unwrap();
+        let summary = journal::replay(text.lines().skip(1), 2, engine()).unwrap();
+        assert_eq!(summary.events, 2);
+        assert!(summary.decisions >= 1);
+    }
+}

@@ -12,6 +12,7 @@ use headstart_cloud::testcloud::TestCloud;
 use headstart_cloud::{Cloud, CloudError};
 use headstart_engine::journal::Header;
 use headstart_engine::{Engine, Event, Kind, Resource};
+use kube::Client;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch as channel};
@@ -60,9 +61,11 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     let settings = options.settings(&gates, seed(&identity))?;
     tell_what_is_ignored(&options, &gates);
 
-    let Cluster { client, namespace } = connect(&options.access).await?;
-    let cloud = cloud(&options.cloud, &client, &namespace)?;
-    let (class, catalog) = catalog(&*cloud).await?;
+    let mut stop = std::pin::pin!(stop);
+    let Place { client, namespace, cloud, class, catalog } = tokio::select! {
+        place = place(&options) => place?,
+        () = &mut stop => return Ok(()),
+    };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         cloud = cloud.name(),
@@ -145,7 +148,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
             }
         };
         tokio::select! {
-            () = stop => Ok(()),
+            () = &mut stop => Ok(()),
             error = lost => Err(error),
             () = ended(&mut driving) => Err(OperatorError::Ended("engine")),
         }
@@ -159,6 +162,22 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     }
     tasks.shutdown().await;
     result
+}
+
+/// Where the operator works: a cluster and a cloud that answer.
+struct Place {
+    client: Client,
+    namespace: String,
+    cloud: Arc<dyn Cloud>,
+    class: Resource,
+    catalog: Arc<Catalog>,
+}
+
+async fn place(options: &Options) -> Result<Place, OperatorError> {
+    let Cluster { client, namespace } = connect(&options.access).await?;
+    let cloud = cloud(&options.cloud, &client, &namespace)?;
+    let (class, catalog) = catalog(&*cloud).await?;
+    Ok(Place { client, namespace, cloud, class, catalog })
 }
 
 /// Starts the engine's thread; the receiver hears of its end.
@@ -178,11 +197,7 @@ async fn ended(driving: &mut channel::Receiver<()>) {
     while driving.changed().await.is_ok() {}
 }
 
-fn cloud(
-    options: &CloudOptions,
-    client: &kube::Client,
-    namespace: &str,
-) -> Result<Arc<dyn Cloud>, OperatorError> {
+fn cloud(options: &CloudOptions, client: &Client, namespace: &str) -> Result<Arc<dyn Cloud>, OperatorError> {
     Ok(match options.cloud {
         CloudChoice::Kwok => {
             let catalog = Catalog::load(&options.catalog)?;

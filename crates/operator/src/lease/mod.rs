@@ -110,13 +110,20 @@ impl Candidate {
         let _ = self.events.send(Event::Leading(true)).await;
         let why = self.keep().await;
         self.tenure.end();
+        tracing::error!(
+            lease = self.name,
+            namespace = self.namespace,
+            why,
+            "the lease was lost; acting no more"
+        );
         let _ = self.events.try_send(Event::Leading(false));
         OperatorError::LeaseLost { namespace: self.namespace.clone(), name: self.name.clone(), why }
     }
 
     /// Renews the lease until it is lost, and says how.
     async fn keep(&mut self) -> String {
-        let mut last = "it could not be renewed in time".to_owned();
+        let slept = "this process slept through it";
+        let mut last = slept.to_owned();
         loop {
             tokio::time::sleep(PERIOD).await;
             // Who slept through its tenure does not try again: somebody else may have led in between.
@@ -124,7 +131,7 @@ impl Candidate {
                 return last;
             }
             match self.attempt().await {
-                Attempt::Held => "this process slept through it".clone_into(&mut last),
+                Attempt::Held => slept.clone_into(&mut last),
                 Attempt::Other(holder) => return format!("{holder} holds it"),
                 Attempt::Failed(why) => last = format!("it could not be renewed in time: {why}"),
             }

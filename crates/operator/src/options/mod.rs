@@ -95,8 +95,14 @@ pub(crate) struct Deciding {
     /// What happens if a NodePool's minValues cannot be met
     #[arg(long, env, value_enum, value_name = "POLICY", default_value = "Strict")]
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// Features to switch on or off: `ReservedCapacity` (on by default), `NodeOverlay`
-    #[arg(long, env, value_name = "NAME=BOOL,…", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        env,
+        value_name = "NAME=BOOL,…",
+        default_value = "",
+        hide_default_value = true,
+        help = "Features to switch on or off: ReservedCapacity (on by default), NodeOverlay"
+    )]
     pub(crate) feature_gates: String,
     /// How kube-scheduler is configured, as YAML or JSON with podTopologySpread.defaultConstraints
     #[arg(long, env, value_name = "TEXT", default_value = "", hide_default_value = true)]
