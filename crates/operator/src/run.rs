@@ -11,7 +11,8 @@ use headstart_cloud::port::ClassRef;
 use headstart_cloud::testcloud::TestCloud;
 use headstart_cloud::{Cloud, CloudError};
 use headstart_engine::journal::Header;
-use headstart_engine::{Engine, Event, Kind, Resource};
+use headstart_engine::settings::ClassKind;
+use headstart_engine::{Change, Engine, Event, Kind, Resource, Settings};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,13 +59,18 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     let log = Log::start(options.service.log_level, options.service.log_format);
     let gates = Gates::parse(&options.deciding.feature_gates)?;
     let identity = lease::identity();
-    let settings = options.settings(&gates, seed(&identity))?;
     tell_what_is_ignored(&options, &gates);
 
+    // What is wrong with the options is told before anything is waited for.
+    let settings = options.settings(&gates, seed(&identity))?;
     let mut stop = std::pin::pin!(stop);
     let Place { client, namespace, cloud, class, catalog } = tokio::select! {
         place = place(&options) => place?,
         () = &mut stop => return Ok(()),
+    };
+    let settings = Settings {
+        class: ClassKind { group: class.group.to_owned(), kind: class.kind.to_owned() },
+        ..settings
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -97,7 +103,13 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
 
     let (teller, notes) = Teller::new(client.clone(), class, log, Arc::clone(&metrics));
     tasks.spawn(notes);
-    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::NodeOverlay || settings.overlays) {
+    for kind in Kind::ALL {
+        if kind == Kind::NodeOverlay && !settings.overlays {
+            let change = Change::Missing { why: "are switched off".to_owned() };
+            // The channel is new and has room.
+            let _ = event_sender.try_send(Event::Watched { kind, change });
+            continue;
+        }
         let watch = Watch {
             client: client.clone(),
             kind,

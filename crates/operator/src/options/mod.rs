@@ -195,7 +195,7 @@ pub(crate) enum LogFormat {
 }
 
 impl Options {
-    /// The engine's settings; options that contradict what we can do are refused here.
+    /// The engine's settings, the cloud's part aside; options that contradict what we can do are refused here.
     pub(crate) fn settings(&self, gates: &Gates, seed: u64) -> Result<Settings, OperatorError> {
         let Deciding {
             batch_max_duration,
@@ -228,6 +228,7 @@ impl Options {
             reserved_capacity: gates.reserved_capacity,
             nominate: *nominate,
             seed,
+            ..Settings::default()
         })
     }
 }
@@ -302,6 +303,7 @@ mod tests {
             reserved_capacity: false,
             nominate: false,
             seed: 7,
+            ..Settings::default()
         };
         assert_eq!(settings.unwrap(), expected);
     }

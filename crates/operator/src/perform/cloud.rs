@@ -22,7 +22,7 @@ struct Call {
 impl Performer {
     pub(super) async fn launch(&self, request: &LaunchRequest) -> Outcome {
         let call = Call { pool: request.pool.clone(), ..call("nodeclaim.lifecycle", "Create") };
-        outcome(self.call(call, self.cloud.launch(request)).await, Fact::Launched)
+        outcome(self.call(call, self.cloud.launch(request)).await, |launch| Fact::Launched(Box::new(launch)))
     }
 
     pub(super) async fn terminate(&self, id: &ProviderId) -> Outcome {
@@ -32,7 +32,7 @@ impl Performer {
 
     pub(super) async fn inspect(&self, id: &ProviderId) -> Outcome {
         let call = call("nodeclaim.lifecycle", "Get");
-        outcome(self.call(call, self.cloud.get(id)).await, Fact::Instance)
+        outcome(self.call(call, self.cloud.get(id)).await, |instance| Fact::Instance(Box::new(instance)))
     }
 
     pub(super) async fn instances(&self) -> Outcome {
