@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use headstart_api::crds;
-use headstart_testbed::{ControlPlane, Options, Process, Program};
+use headstart_testbed::{ControlPlane, Options, Process, Program, workload};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, GroupVersionKind, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{
+    DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
 use kube::core::ApiResource;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -248,4 +250,81 @@ async fn what_cannot_be_done_stops_the_start() -> Result<()> {
     assert_eq!(gated.exit_code().await?, 1);
     assert!(gated.log().contains("error: feature gate NodeRepair is enabled"), "{}", gated.log());
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_get_nodes_and_nothing_is_left_of_them_afterwards() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    cluster.install_crds().await?;
+    let journal = cluster.plane.dir().join("journal.jsonl");
+    let operator = cluster.run("headstart", &["--journal", &journal.display().to_string()])?;
+    eventually("readiness", async || Ok(operator.get("probes", "/readyz")?.0 == 200)).await?;
+    for object in workload::open_pool() {
+        cluster.apply(object).await?;
+    }
+    cluster.apply(deployment(10)).await?;
+    let pods: Api<Pod> = Api::default_namespaced(cluster.plane.client());
+    let phase = |pod: &Pod| pod.status.clone().and_then(|status| status.phase).unwrap_or_default();
+    let running = eventually("ten running pods", async || {
+        let pods = pods.list(&ListParams::default()).await?;
+        Ok(pods.iter().filter(|pod| phase(pod) == "Running").count() == 10)
+    })
+    .await;
+    running.with_context(|| operator.log())?;
+
+    let nodes: Api<Node> = Api::all(cluster.plane.client());
+    let claims: Api<DynamicObject> = Api::all_with(
+        cluster.plane.client(),
+        &ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim")),
+    );
+    let bought = claims.list(&ListParams::default()).await?.items.len();
+    assert!(bought > 0);
+    assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), bought, "a node for each claim");
+    eventually("events about what was done", async || {
+        let events = Api::<Event>::all(cluster.plane.client()).list(&ListParams::default()).await?;
+        let ours = |event: &&Event| event.reporting_component.as_deref() == Some("karpenter");
+        Ok(events.iter().filter(ours).count() > 0)
+    })
+    .await
+    .with_context(|| operator.log())?;
+
+    cluster.apply(deployment(0)).await?;
+    claims.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    eventually("everything to go", async || {
+        let left = claims.list(&ListParams::default()).await?.items.len()
+            + nodes.list(&ListParams::default()).await?.items.len();
+        Ok(left == 0)
+    })
+    .await
+    .with_context(|| operator.log())?;
+
+    let (_, metrics) = operator.get("metrics", "/metrics")?;
+    let bad: Vec<&str> = metrics
+        .lines()
+        .filter(|line| line.contains("outcome=\"forbidden\"") || line.contains("outcome=\"invalid\""))
+        .collect();
+    assert_eq!(bad, Vec::<&str>::new(), "the manifest's rights are enough");
+    assert_eq!(operator.said("a metric is measured that does not exist"), Vec::<Value>::new());
+
+    operator.signal(|process| process.terminate())?;
+    assert_eq!(operator.exit_code().await?, 0);
+    let replayed = Command::new(&cluster.headstart).arg("replay").arg(&journal).output()?;
+    let said = String::from_utf8_lossy(&replayed.stdout).into_owned();
+    assert!(replayed.status.success() && said.starts_with("The same: "), "{said}");
+    Ok(())
+}
+
+fn deployment(replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]},
+            },
+        },
+    })
 }
