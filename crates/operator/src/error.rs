@@ -17,11 +17,6 @@ pub enum OperatorError {
     /// The scheduler configuration cannot be used.
     #[error("SCHEDULER_CONFIG (--scheduler-config)")]
     SchedulerConfig(#[from] headstart_intake::SchedulerConfigError),
-    /// Something in the scheduler configuration is right but not followed.
-    #[error(
-        "SCHEDULER_CONFIG (--scheduler-config) has default spread constraints, which the operator does not follow yet\n  remove them to start without: pods without constraints of their own are then not spread by default"
-    )]
-    SpreadNotFollowed,
     /// An option has a value that contradicts another.
     #[error("{0}")]
     Option(String),

@@ -206,9 +206,6 @@ impl Options {
             nominate,
         } = &self.deciding;
         SchedulerConfig::parse(scheduler_config)?;
-        if !scheduler_config.trim().is_empty() {
-            return Err(OperatorError::SpreadNotFollowed);
-        }
         let batch_max = Duration::try_from(batch_max_duration.as_signed()).map_err(|_| {
             OperatorError::Option(format!(
                 "BATCH_MAX_DURATION (--batch-max-duration) must not be negative: {batch_max_duration}"
@@ -227,6 +224,7 @@ impl Options {
             overlays: gates.node_overlay,
             reserved_capacity: gates.reserved_capacity,
             nominate: *nominate,
+            scheduler_config: scheduler_config.clone(),
             seed,
             ..Settings::default()
         })
@@ -294,6 +292,7 @@ mod tests {
             "--min-values-policy=BestEffort",
             "--feature-gates=NodeOverlay=true,ReservedCapacity=false",
             "--nominate=false",
+            "--scheduler-config=podTopologySpread: {}",
         ]);
         let expected = Settings {
             batch_max: Duration::from_secs(90),
@@ -302,6 +301,7 @@ mod tests {
             overlays: true,
             reserved_capacity: false,
             nominate: false,
+            scheduler_config: "podTopologySpread: {}".into(),
             seed: 7,
             ..Settings::default()
         };
@@ -325,7 +325,6 @@ mod tests {
         let message = |args: &[&str]| settings(args).unwrap_err().to_string();
         assert!(message(&["--batch-max-duration=-1s"]).contains("must not be negative"));
         assert!(message(&["--feature-gates=NodeRepair=true"]).contains("NodeRepair"));
-        assert!(message(&["--scheduler-config=podTopologySpread: {}"]).contains("does not follow"));
         assert!(message(&["--scheduler-config=profiles: []"]).contains("SCHEDULER_CONFIG"));
         for bad in [
             "--preference-policy=respect",
