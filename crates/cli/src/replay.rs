@@ -28,7 +28,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let path = args.journal.display();
     let text = fs::read_to_string(&args.journal).with_context(|| format!("cannot read {path}"))?;
-    let mut lines = text.lines();
+    // A process that was killed may have left half a line.
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    if whole < text.len() {
+        eprintln!("warning: {path} breaks off in its last line, which is left out");
+    }
+    let mut lines = text[..whole].lines();
     let first = lines.next().and_then(|line| serde_json::from_str(line).ok());
     let Some(Entry::Began(Header { version, catalog, settings })) = first else {
         bail!("{path} is no journal\n  record one with: headstart run --journal FILE");

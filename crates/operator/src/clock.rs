@@ -1,5 +1,7 @@
 //! The one place that reads clocks.
 
+use std::time::Instant;
+
 use headstart_engine::{Now, Time, Wall};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -13,6 +15,11 @@ const TIMERS: ClockId = ClockId::Monotonic;
 pub(crate) fn now() -> Now {
     let (timer, wall) = (clock_gettime(TIMERS), clock_gettime(ClockId::Realtime));
     Now { time: Time(millis(timer) as u64), wall: Wall(millis(wall)) }
+}
+
+/// The start of something that is over soon, measured finer than by [`now`].
+pub(crate) fn stopwatch() -> Instant {
+    Instant::now()
 }
 
 fn millis(at: Timespec) -> i64 {

@@ -83,9 +83,9 @@ impl Driver {
             }
             self.engine.apply(now, event);
         }
-        let now = clock::now();
+        let (now, start) = (clock::now(), clock::stopwatch());
         let mut actions = self.engine.decide(now);
-        self.metrics.decided((clock::now().time - now.time).as_secs_f64());
+        self.metrics.decided(start.elapsed().as_secs_f64());
         if let Some(journal) = &mut self.journal {
             let entry = Entry::Decided { now, actions };
             journal.write(now.time, &entry);

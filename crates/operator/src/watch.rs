@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use headstart_engine::{Change, Event, Kind, Resource};
+use headstart_engine::{Change, Event, Kind, Resource, Time};
 use kube::api::{Api, ObjectMeta};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::clock;
 use crate::error::root;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -22,6 +23,9 @@ use crate::resources::api_version;
 
 /// How soon a kind that is absent or forbidden is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// Failures further apart than this have nothing to do with each other.
+const LAPSE: Duration = Duration::from_mins(2);
 
 /// How many objects are asked for at once.
 const PAGE: u32 = 500;
@@ -40,6 +44,8 @@ pub(crate) struct Watch {
 #[derive(PartialEq)]
 enum State {
     Well,
+    /// It failed once, at that time, which happens every day.
+    Shaken(Time),
     /// It fails, which was said.
     Failing,
     /// The kind is not there for us, which was said.
@@ -95,16 +101,12 @@ impl Watch {
                 Ok(watcher::Event::InitDone) => Change::Listed,
                 Err(error) if missing(&error).is_some() => return Some(error),
                 Err(error) => {
-                    if *state == State::Well && !is_expiry(&error) {
-                        *state = State::Failing;
-                        tracing::warn!(kind = %self.kind, why = words(&error), "a watch fails; trying again");
-                    }
+                    *state = self.shaken(std::mem::replace(state, State::Well), &error);
                     tokio::time::sleep(backoff.next().unwrap_or(LOOK_AGAIN)).await;
                     continue;
                 }
             };
-            if *state != State::Well {
-                *state = State::Well;
+            if matches!(std::mem::replace(state, State::Well), State::Failing | State::Missing) {
                 tracing::info!(kind = %self.kind, "the watch works again");
             }
             backoff.reset();
@@ -117,6 +119,20 @@ impl Watch {
             self.tell(change).await;
         }
         None
+    }
+
+    /// How a watch is going that has failed again.
+    fn shaken(&self, state: State, error: &watcher::Error) -> State {
+        let now = clock::now().time;
+        match state {
+            State::Shaken(at) if now < at + LAPSE => {
+                tracing::warn!(kind = %self.kind, why = words(error), "a watch fails; trying again");
+                State::Failing
+            }
+            // That a watch works again is only seen by what it brings, which may be nothing for hours.
+            State::Well | State::Shaken(_) => State::Shaken(now),
+            State::Failing | State::Missing => state,
+        }
     }
 
     async fn tell(&self, change: Change) {
@@ -165,11 +181,6 @@ fn missing(error: &watcher::Error) -> Option<String> {
         403 => Some(FORBIDDEN.to_owned()),
         _ => None,
     }
-}
-
-/// Whether a watch only fell behind what the API server remembers, which is an everyday thing.
-fn is_expiry(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchError(status) if status.code == 410)
 }
 
 fn words(error: &watcher::Error) -> String {

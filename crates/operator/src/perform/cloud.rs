@@ -46,15 +46,11 @@ impl Performer {
         asked: impl Future<Output = Result<T, CloudError>>,
     ) -> Result<T, CloudError> {
         let Call { controller, method, pool } = call;
-        let start = clock::now().time;
+        let start = clock::stopwatch();
         let lost = || CloudError::answer_lost(format!("no answer within {} s", LIMIT.as_secs()));
         let answer = tokio::time::timeout(LIMIT, asked).await.unwrap_or_else(|_| Err(lost()));
         let labels = [("controller", controller), ("method", method), ("provider", self.cloud.name())];
-        self.metrics.measure(
-            "cloudprovider_duration_seconds",
-            &labels,
-            (clock::now().time - start).as_secs_f64(),
-        );
+        self.metrics.measure("cloudprovider_duration_seconds", &labels, start.elapsed().as_secs_f64());
         if let Err(error) = &answer {
             let labels = [labels[0], labels[1], labels[2], ("error", kind(error)), ("nodepool", &pool)];
             self.metrics.measure("cloudprovider_errors_total", &labels, 1.0);
