@@ -8,6 +8,8 @@ mod explain;
 mod manifests;
 mod output;
 mod plan;
+mod replay;
+mod run;
 
 use std::{io, process::ExitCode};
 
@@ -28,6 +30,8 @@ enum Command {
     Crds(crds::Args),
     Explain(explain::Args),
     Plan(plan::Args),
+    Replay(replay::Args),
+    Run(Box<run::Args>),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +48,12 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args, &mut stdout).map(|()| ExitCode::SUCCESS),
         Command::Explain(args) => explain::run(&args, &mut stdout),
         Command::Plan(args) => plan::run(&args, &mut stdout),
+        Command::Replay(args) => replay::run(&args, &mut stdout),
+        Command::Run(args) => {
+            // The operator logs to standard output from other threads.
+            drop(stdout);
+            run::run(*args).map(|()| ExitCode::SUCCESS)
+        }
     };
     match result {
         Ok(status) => status,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headstart_core::cloud::{CloudError, Launch};
 use headstart_core::labels::WellKnown;
 use headstart_core::types::Types;
+use headstart_intake::SchedulerConfig;
 
 use crate::action::{Action, Effect, EffectId, ObjectRef};
 use crate::capacity::Capacity;
@@ -46,8 +47,10 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet, and what its cloud sells.
     pub fn new(settings: Settings, types: Arc<Types>, well_known: WellKnown) -> Self {
+        let mut store = Store::new(settings.class.clone());
+        store.world.follow(SchedulerConfig::parse(&settings.scheduler_config).unwrap_or_default());
         Self {
-            store: Store::new(settings.class.clone()),
+            store,
             capacity: Capacity::new(types, settings.seed),
             errands: Errands::new(settings.seed),
             claims: Claims::new(well_known.clone()),

@@ -25,6 +25,7 @@ mod drain;
 mod engine;
 mod errands;
 pub mod event;
+pub mod journal;
 pub mod kind;
 mod machines;
 mod out;

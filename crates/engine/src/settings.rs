@@ -33,6 +33,9 @@ pub struct Settings {
     pub nominate: bool,
     /// The cloud's kind of node class; pools with another are left alone.
     pub class: ClassKind,
+    /// How kube-scheduler is configured, as `SchedulerConfig::parse` reads it; a text that it refuses configures nothing.
+    #[serde(default)]
+    pub scheduler_config: String,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -47,6 +50,7 @@ impl Default for Settings {
             reserved_capacity: true,
             nominate: true,
             class: ClassKind { group: "karpenter.kwok.sh".into(), kind: "KWOKNodeClass".into() },
+            scheduler_config: String::new(),
             seed: 0,
         }
     }

@@ -1,0 +1,90 @@
+//! Feature gates, by upstream's names.
+
+use crate::error::OperatorError;
+
+/// The gates that exist here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gates {
+    /// Reserved capacity is used.
+    pub(crate) reserved_capacity: bool,
+    /// Overlays change what is bought.
+    pub(crate) node_overlay: bool,
+    /// Names that nobody knows.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Upstream's gates that do not exist here yet; a user who turns one on relies on what it does.
+const MISSING: [&str; 7] = [
+    "CapacityBuffer",
+    "NodeRepair",
+    "PodDeletionCostManagement",
+    "SpotToSpotConsolidation",
+    "StaticCapacity",
+    "TerminateFirstDrift",
+    "TerminateFirstRepair",
+];
+
+impl Gates {
+    /// Reads `A=true,B=false`.
+    ///
+    /// COMPAT: v1.15.0 `ParseFeatureGates` has these defaults, spelling and later-one-wins rule, and ignores unknown names.
+    pub(crate) fn parse(text: &str) -> Result<Self, OperatorError> {
+        let mut gates = Self { reserved_capacity: true, node_overlay: false, unknown: Vec::new() };
+        let mut missing = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let malformed = || OperatorError::BadGate(part.to_owned());
+            let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+            let on = match value.trim() {
+                "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
+                "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
+                _ => return Err(malformed()),
+            };
+            match name.trim() {
+                "ReservedCapacity" => gates.reserved_capacity = on,
+                "NodeOverlay" => gates.node_overlay = on,
+                name if MISSING.contains(&name) => {
+                    missing.retain(|other| other != name);
+                    if on {
+                        missing.push(name.to_owned());
+                    }
+                }
+                name => gates.unknown.push(name.to_owned()),
+            }
+        }
+        if missing.is_empty() { Ok(gates) } else { Err(OperatorError::MissingGates(missing)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let gates = Gates::parse("").unwrap();
+        assert_eq!(gates, Gates { reserved_capacity: true, node_overlay: false, unknown: Vec::new() });
+    }
+
+    #[test]
+    fn gates_are_switched_and_strangers_are_named() {
+        let gates =
+            Gates::parse(" NodeOverlay=true, ReservedCapacity=false,NodeRepair=false,Drift=true,").unwrap();
+        assert_eq!((gates.reserved_capacity, gates.node_overlay), (false, true));
+        assert_eq!(gates.unknown, ["Drift"]);
+    }
+
+    #[test]
+    fn a_gate_that_we_lack_stops_the_start() {
+        let error = Gates::parse("NodeRepair=true,StaticCapacity=True,NodeOverlay=true").unwrap_err();
+        assert!(error.to_string().contains("NodeRepair and StaticCapacity"), "{error}");
+        assert!(Gates::parse("NodeRepair=true,NodeRepair=false").is_ok());
+    }
+
+    #[test]
+    fn what_is_no_gate_is_quoted() {
+        for bad in ["NodeOverlay", "NodeOverlay=yes", "NodeOverlay:true"] {
+            let error = Gates::parse(bad).unwrap_err().to_string();
+            assert!(error.contains(bad), "{error}");
+        }
+    }
+}

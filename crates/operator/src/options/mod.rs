@@ -1,0 +1,338 @@
+//! What an operator can be told on the command line or in the environment.
+//!
+//! COMPAT: names, environment variables and defaults are v1.15.0's (`pkg/operator/options`) where the meaning is the same.
+
+mod gates;
+mod ignored;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use headstart_api::GoDuration;
+use headstart_cloud::catalog::Source;
+use headstart_core::snapshot::{MinValues, Preferences};
+use headstart_engine::Settings;
+use headstart_intake::SchedulerConfig;
+
+use crate::error::OperatorError;
+
+pub(crate) use gates::Gates;
+pub(crate) use ignored::Ignored;
+
+/// What an operator can be told.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    #[command(flatten)]
+    pub(crate) access: Access,
+    #[command(flatten)]
+    pub(crate) cloud: CloudOptions,
+    #[command(flatten)]
+    pub(crate) deciding: Deciding,
+    #[command(flatten)]
+    pub(crate) election: Replicas,
+    #[command(flatten)]
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) ignored: Ignored,
+}
+
+/// How to get at the cluster.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct Access {
+    /// The kubeconfig to use; otherwise $KUBECONFIG, ~/.kube/config, or what a pod finds in its cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use instead of the current one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// How many requests a second are sent to the API server, watches and the lease aside
+    #[arg(long, env, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) kube_client_qps: u32,
+    /// How many requests may be sent at once after a quiet time
+    #[arg(long, env, value_name = "NUMBER", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) kube_client_burst: u32,
+    /// The namespace of the operator, if it does not run in a pod
+    #[arg(long, env, value_name = "NAMESPACE", default_value = "", hide_default_value = true)]
+    pub(crate) system_namespace: String,
+}
+
+/// Where nodes come from.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Cloud")]
+pub(crate) struct CloudOptions {
+    /// Where nodes come from
+    #[arg(long, env = "HEADSTART_CLOUD", value_enum, value_name = "CLOUD", default_value = "kwok")]
+    pub(crate) cloud: CloudChoice,
+    /// What the KWOK cloud sells: kwok, aws, azure, or a file of instance types as Karpenter's KWOK provider reads it
+    #[arg(long, env = "INSTANCE_TYPES_FILE_PATH", value_name = "CATALOG", default_value = "kwok")]
+    pub(crate) catalog: Source,
+    /// Where the test cloud listens
+    #[arg(long, env = "TESTCLOUD_URL", value_name = "URL", required_if_eq("cloud", "testcloud"))]
+    pub(crate) testcloud_url: Option<String>,
+}
+
+/// A cloud by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CloudChoice {
+    /// Nodes without machines, kept alive by the kwok controller
+    Kwok,
+    /// A cloud that can be made to misbehave, for tests
+    Testcloud,
+}
+
+/// How decisions are made.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Decisions")]
+pub(crate) struct Deciding {
+    /// The longest time that pods are collected before nodes are bought for them
+    #[arg(long, env, value_name = "DURATION", default_value = "10s")]
+    pub(crate) batch_max_duration: GoDuration,
+    /// Whether preferred affinities and spreading that may be violated count
+    #[arg(long, env, value_enum, value_name = "POLICY", default_value = "Respect")]
+    pub(crate) preference_policy: PreferencePolicy,
+    /// What happens if a NodePool's minValues cannot be met
+    #[arg(long, env, value_enum, value_name = "POLICY", default_value = "Strict")]
+    pub(crate) min_values_policy: MinValuesPolicy,
+    #[arg(
+        long,
+        env,
+        value_name = "NAME=BOOL,…",
+        default_value = "",
+        hide_default_value = true,
+        help = "Features to switch on or off: ReservedCapacity (on by default), NodeOverlay"
+    )]
+    pub(crate) feature_gates: String,
+    /// How kube-scheduler is configured, as YAML or JSON with podTopologySpread.defaultConstraints
+    #[arg(long, env, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) scheduler_config: String,
+    /// Whether pods are nominated to the nodes that are bought for them, so that they go there
+    #[arg(long, env = "HEADSTART_NOMINATE", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) nominate: bool,
+}
+
+/// Whether preferences count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum PreferencePolicy {
+    /// They are met if that is possible
+    Respect,
+    /// They are not looked at
+    Ignore,
+}
+
+/// What happens if minimum values cannot be met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum MinValuesPolicy {
+    /// Nothing is bought
+    Strict,
+    /// As many as there are will do
+    BestEffort,
+}
+
+/// Who of several replicas acts.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Leader election")]
+pub(crate) struct Replicas {
+    /// Acts without a lease; only safe if nothing else provisions, Karpenter included
+    #[arg(long, env, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false,
+        default_missing_value = "true",
+        action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) disable_leader_election: bool,
+    /// The Lease that the one who acts holds; Karpenter's own by default, so that the two never act at once
+    #[arg(long, env, value_name = "NAME", default_value = "karpenter-leader-election")]
+    pub(crate) leader_election_name: String,
+    /// Its namespace; otherwise the one in which it exists already, or the operator's
+    #[arg(long, env, value_name = "NAMESPACE", default_value = "", hide_default_value = true)]
+    pub(crate) leader_election_namespace: String,
+}
+
+/// What the process offers and writes.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Service")]
+pub(crate) struct Service {
+    /// The port of /metrics; 0 takes any
+    #[arg(long, env, value_name = "PORT", default_value_t = 8080)]
+    pub(crate) metrics_port: u16,
+    /// The port of /healthz and /readyz; 0 takes any
+    #[arg(long, env, value_name = "PORT", default_value_t = 8081)]
+    pub(crate) health_probe_port: u16,
+    /// How much is logged
+    #[arg(long, env, value_enum, value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: LogLevel,
+    /// How log lines look: json, text, or text on a terminal and json elsewhere
+    #[arg(long, env = "LOG_FORMAT", value_enum, value_name = "FORMAT", default_value = "auto")]
+    pub(crate) log_format: LogFormat,
+    /// Records all events and decisions in a file, for `headstart replay`; it grows quickly and holds whole objects
+    #[arg(long, env = "HEADSTART_JOURNAL", value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Only what somebody should look at
+    Error,
+    /// Also what somebody may want to look at
+    Warn,
+    /// Also every decision
+    Info,
+    /// Everything
+    Debug,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal, JSON elsewhere
+    Auto,
+    /// One JSON object a line
+    Json,
+    /// For people
+    Text,
+}
+
+impl Options {
+    /// The engine's settings, the cloud's part aside; options that contradict what we can do are refused here.
+    pub(crate) fn settings(&self, gates: &Gates, seed: u64) -> Result<Settings, OperatorError> {
+        let Deciding {
+            batch_max_duration,
+            preference_policy,
+            min_values_policy,
+            feature_gates: _,
+            scheduler_config,
+            nominate,
+        } = &self.deciding;
+        SchedulerConfig::parse(scheduler_config)?;
+        let batch_max = Duration::try_from(batch_max_duration.as_signed()).map_err(|_| {
+            OperatorError::Option(format!(
+                "BATCH_MAX_DURATION (--batch-max-duration) must not be negative: {batch_max_duration}"
+            ))
+        })?;
+        Ok(Settings {
+            batch_max,
+            preferences: match preference_policy {
+                PreferencePolicy::Respect => Preferences::Respect,
+                PreferencePolicy::Ignore => Preferences::Ignore,
+            },
+            min_values: match min_values_policy {
+                MinValuesPolicy::Strict => MinValues::Strict,
+                MinValuesPolicy::BestEffort => MinValues::BestEffort,
+            },
+            overlays: gates.node_overlay,
+            reserved_capacity: gates.reserved_capacity,
+            nominate: *nominate,
+            scheduler_config: scheduler_config.clone(),
+            seed,
+            ..Settings::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    fn command() -> Command {
+        Options::augment_args(Command::new("run"))
+    }
+
+    fn parsed(args: &[&str]) -> Result<Options, clap::Error> {
+        let matches = command().try_get_matches_from(["run"].iter().chain(args))?;
+        Options::from_arg_matches(&matches)
+    }
+
+    fn settings(args: &[&str]) -> Result<Settings, OperatorError> {
+        let options = parsed(args).unwrap();
+        options.settings(&Gates::parse(&options.deciding.feature_gates)?, 7)
+    }
+
+    #[test]
+    fn names_and_defaults_are_upstreams() {
+        let expected = [
+            ("METRICS_PORT", "8080"),
+            ("HEALTH_PROBE_PORT", "8081"),
+            ("KUBE_CLIENT_QPS", "200"),
+            ("KUBE_CLIENT_BURST", "300"),
+            ("DISABLE_LEADER_ELECTION", "false"),
+            ("LEADER_ELECTION_NAME", "karpenter-leader-election"),
+            ("LEADER_ELECTION_NAMESPACE", ""),
+            ("LOG_LEVEL", "info"),
+            ("BATCH_MAX_DURATION", "10s"),
+            ("PREFERENCE_POLICY", "Respect"),
+            ("MIN_VALUES_POLICY", "Strict"),
+            ("FEATURE_GATES", ""),
+            ("SCHEDULER_CONFIG", ""),
+            ("INSTANCE_TYPES_FILE_PATH", "kwok"),
+        ];
+        let command = command();
+        for (variable, default) in expected {
+            let arg = command.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable));
+            let arg = arg.unwrap_or_else(|| panic!("there is no {variable}"));
+            assert_eq!(arg.get_default_values(), [default], "{variable}");
+        }
+    }
+
+    #[test]
+    fn every_option_is_a_flag_too_and_says_what_it_is_for() {
+        for arg in command().get_arguments() {
+            assert!(arg.get_long().is_some() && arg.get_help().is_some(), "{}", arg.get_id());
+        }
+    }
+
+    #[test]
+    fn settings_follow_the_options() {
+        let settings = settings(&[
+            "--batch-max-duration=1m30s",
+            "--preference-policy=Ignore",
+            "--min-values-policy=BestEffort",
+            "--feature-gates=NodeOverlay=true,ReservedCapacity=false",
+            "--nominate=false",
+            "--scheduler-config=podTopologySpread: {}",
+        ]);
+        let expected = Settings {
+            batch_max: Duration::from_secs(90),
+            preferences: Preferences::Ignore,
+            min_values: MinValues::BestEffort,
+            overlays: true,
+            reserved_capacity: false,
+            nominate: false,
+            scheduler_config: "podTopologySpread: {}".into(),
+            seed: 7,
+            ..Settings::default()
+        };
+        assert_eq!(settings.unwrap(), expected);
+    }
+
+    #[test]
+    fn switches_can_be_set_with_and_without_a_value() {
+        for (args, expected) in [
+            (&["--disable-leader-election"][..], true),
+            (&["--disable-leader-election=true"], true),
+            (&["--disable-leader-election=false"], false),
+            (&[], false),
+        ] {
+            assert_eq!(parsed(args).unwrap().election.disable_leader_election, expected, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        let message = |args: &[&str]| settings(args).unwrap_err().to_string();
+        assert!(message(&["--batch-max-duration=-1s"]).contains("must not be negative"));
+        assert!(message(&["--feature-gates=NodeRepair=true"]).contains("NodeRepair"));
+        assert!(message(&["--scheduler-config=profiles: []"]).contains("SCHEDULER_CONFIG"));
+        for bad in [
+            "--preference-policy=respect",
+            "--kube-client-qps=0",
+            "--cloud=testcloud",
+            "--batch-max-duration=5",
+        ] {
+            assert!(parsed(&[bad]).is_err(), "{bad}");
+        }
+    }
+}
