@@ -13,8 +13,10 @@ use crate::time::Time;
 
 /// How long an offering that ran dry is avoided while there are others, if the cloud does not say.
 const AVOIDED: Duration = Duration::from_mins(3);
-/// How often it is tried when there is nothing else.
-const PROBES: Backoff = Backoff::millis(1_000, 15_000);
+/// When it may be tried for want of others: later each time, so that others get their turn.
+const PROBES: Backoff = Backoff::millis(1_000, 180_000);
+/// How often anything is tried when everything has run dry.
+const DESPAIR: Backoff = Backoff::millis(1_000, 15_000);
 
 /// Which offerings ran dry.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Capacity {
     types: Arc<Types>,
     seed: u64,
     dry: BTreeMap<OfferingKey, Dry>,
+    /// How often in a row something was tried for want of others, and when that may be done again.
+    despair: (u32, Time),
     /// What can be bought without certain offerings; laying out a catalog takes a while.
     laid_out: Option<(BTreeSet<OfferingKey>, Arc<Types>)>,
 }
@@ -46,7 +50,7 @@ pub(crate) enum Mood {
 
 impl Capacity {
     pub(crate) fn new(types: Arc<Types>, seed: u64) -> Self {
-        Self { types, seed, dry: BTreeMap::new(), laid_out: None }
+        Self { types, seed, dry: BTreeMap::new(), despair: (0, Time(0)), laid_out: None }
     }
 
     /// Everything that the cloud sells.
@@ -65,16 +69,24 @@ impl Capacity {
     /// Takes notice that an offering could be bought.
     pub(crate) fn was_bought(&mut self, offering: &OfferingKey) {
         self.dry.remove(offering);
+        self.despair = (0, Time(0));
+    }
+
+    /// Takes notice that something is tried for want of others.
+    pub(crate) fn probed(&mut self, now: Time) {
+        let times = self.despair.0 + 1;
+        self.despair = (times, now + DESPAIR.after(times, self.seed, "despair"));
     }
 
     /// When an offering that ran dry may be tried again.
     pub(crate) fn next_try(&self, now: Time) -> Option<Time> {
-        self.dry.values().map(|dry| dry.probe.min(dry.until)).filter(|time| *time > now).min()
+        let tries = self.dry.values().map(|dry| dry.until.min(dry.probe.max(self.despair.1)));
+        tries.filter(|time| *time > now).min()
     }
 
     /// Whether something that ran dry may be tried for want of others.
     pub(crate) fn can_probe(&self, now: Time) -> bool {
-        self.dry.values().any(|dry| dry.until > now && dry.probe <= now)
+        self.despair.1 <= now && self.dry.values().any(|dry| dry.until > now && dry.probe <= now)
     }
 
     /// How many offerings are avoided.

@@ -64,6 +64,8 @@ pub(crate) struct Provision {
     nominate: Agenda<PodKey>,
     /// How often pods have been nominated, by uid.
     nominations: BTreeMap<Arc<str>, u8>,
+    /// Since when pods are nominated to a node, whoever did it.
+    nominated: BTreeMap<Arc<str>, Time>,
     /// How many pods fit nowhere.
     unplaced: usize,
 }
@@ -82,12 +84,13 @@ impl Provision {
             ready: Agenda::default(),
             nominate: Agenda::default(),
             nominations: BTreeMap::new(),
+            nominated: BTreeMap::new(),
             unplaced: 0,
         }
     }
 
     fn eyes<'a>(&'a self, store: &'a Store, now: Time) -> Eyes<'a> {
-        Eyes { store, promises: &self.promises, strikes: &self.strikes, now }
+        Eyes { store, promises: &self.promises, strikes: &self.strikes, nominated: &self.nominated, now }
     }
 
     /// Looks again soon at pods that were left out.
@@ -140,8 +143,14 @@ impl Provision {
             self.promises.drop_pod(uid);
             self.considered.remove(uid);
             self.nominations.remove(uid);
+            self.nominated.remove(uid);
             return;
         };
+        if pod.nominated.is_none() {
+            self.nominated.remove(uid);
+        } else {
+            self.nominated.entry(uid.clone()).or_insert(now);
+        }
         if self.promises.of(uid).is_some() {
             self.nominate.mark(key.clone());
             return;
@@ -259,6 +268,7 @@ impl Provision {
             let other = solve(&desperate.snapshot, Packing::Compat);
             if other.unplaced.len() < plan.unplaced.len() {
                 (taken, plan) = (desperate, other);
+                capacity.probed(now);
             }
         }
         self.realize(store, &taken, &plan, out);
@@ -276,6 +286,10 @@ impl Provision {
         let snapshot = &taken.snapshot;
         for pod in &snapshot.pods {
             self.considered.insert(pod.uid.clone());
+            if self.nominated.contains_key(&pod.uid) {
+                // It wants a node, so nobody believes in that nomination any more.
+                self.nominate.mark((pod.namespace.clone(), pod.name.clone()));
+            }
         }
         for node in &plan.existing {
             let name = &snapshot.nodes[node.node as usize].name;

@@ -27,10 +27,10 @@ impl Provision {
         let claim = self.promises.of(&pod.uid).and_then(|claim| store.claims.get(claim));
         let node = claim.and_then(|claim| store.node_with(&claim.provider_id()?).ok().flatten());
         let wanted = match (claim, node) {
-            // Nothing is promised any more; a nomination to a node that is gone keeps others from helping the pod.
-            (None, _) => {
-                let stale = |node: &std::sync::Arc<str>| !store.nodes.contains_key(&**node);
-                if !pod.nominated.as_ref().is_some_and(stale) {
+            // Nothing is promised any more; a nomination that leads nowhere keeps others from helping the pod.
+            (None, _) if pod.nominated.is_some() => {
+                let is_ours = self.nominations.contains_key(&pod.uid);
+                if !is_ours && self.eyes(store, out.now.time).nomination(pod).is_some() {
                     return;
                 }
                 None

@@ -1,5 +1,9 @@
 //! Which waiting pods want a node now.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use headstart_intake::{Sight, Standing, Waiting};
 
 use crate::provision::promises::Promises;
@@ -7,11 +11,16 @@ use crate::provision::strikes::Strikes;
 use crate::store::{Pod, Store};
 use crate::time::Time;
 
+/// How long a nomination is believed in while nobody leaves the node to make room.
+const BELIEVED: Duration = Duration::from_mins(1);
+
 /// What is known about waiting pods beyond what their objects say.
 pub(crate) struct Eyes<'a> {
     pub(crate) store: &'a Store,
     pub(crate) promises: &'a Promises,
     pub(crate) strikes: &'a Strikes,
+    /// Since when pods are nominated.
+    pub(crate) nominated: &'a BTreeMap<Arc<str>, Time>,
     pub(crate) now: Time,
 }
 
@@ -26,6 +35,17 @@ impl Eyes<'_> {
             && !pod.is_daemon
             && !pod.is_mirror
             && (pod.is_unschedulable || (pod.is_ours && !self.store.could_displace(pod)))
+    }
+}
+
+impl Eyes<'_> {
+    /// The node that a pod will soon be on because somebody has seen to it.
+    pub(crate) fn nomination<'p>(&self, pod: &'p Pod) -> Option<&'p str> {
+        let node = pod.nominated.as_deref()?;
+        self.store.nodes.get(node).filter(|node| !node.is_leaving())?;
+        let is_fresh = self.nominated.get(&pod.uid).is_none_or(|since| self.now < *since + BELIEVED);
+        let makes_room = || self.store.pods_on(node).any(|pod| pod.deleted.is_some());
+        (is_fresh || makes_room()).then_some(node)
     }
 }
 
@@ -44,9 +64,7 @@ impl Sight for Eyes<'_> {
         if let Some(claim) = self.promises.of(&pod.uid) {
             return Standing::Promised(claim);
         }
-        if let Some(node) = &pod.nominated
-            && self.store.nodes.get(&**node).is_some_and(|node| !node.is_leaving())
-        {
+        if let Some(node) = self.nomination(pod) {
             return Standing::Nominated(node);
         }
         let is_out = waiting.shape.is_some_and(|shape| self.strikes.is_out(self.now, shape));
