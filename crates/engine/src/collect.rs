@@ -19,6 +19,8 @@ use crate::time::Time;
 const EVERY: Duration = Duration::from_mins(2);
 /// How soon a suspicion is looked at again.
 const SOON: Duration = Duration::from_secs(10);
+/// How long to wait for the effect of what was asked.
+const AGAIN: Duration = Duration::from_secs(5);
 /// How long an instance without a claim is left alone: what is known of claims may be behind.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -28,7 +30,7 @@ pub(crate) struct Collect {
     /// Whether instances have been listed since this process leads.
     is_listed: bool,
     next: Option<Time>,
-    /// Instances without a claim and since when they are known.
+    /// Instances without a claim.
     orphans: BTreeMap<ProviderId, Orphan>,
     /// Claims whose instance was not in a list.
     missing: BTreeSet<String>,
@@ -36,7 +38,8 @@ pub(crate) struct Collect {
 
 #[derive(Debug)]
 struct Orphan {
-    since: Time,
+    /// When to look at it.
+    due: Time,
     /// The claim that it says it belongs to, and its uid.
     claim: String,
     uid: String,
@@ -72,12 +75,8 @@ impl Collect {
         for name in missing {
             self.look_for(&name, store, machines, out);
         }
-        let due: Vec<ProviderId> = self
-            .orphans
-            .iter()
-            .filter(|(_, orphan)| now >= orphan.since + GRACE)
-            .map(|(id, _)| id.clone())
-            .collect();
+        let due: Vec<ProviderId> =
+            self.orphans.iter().filter(|(_, orphan)| now >= orphan.due).map(|(id, _)| id.clone()).collect();
         for id in due {
             self.end(&id, store, machines, out);
         }
@@ -102,7 +101,8 @@ impl Collect {
 
     /// Ends an instance that belongs to nobody for certain.
     fn end(&mut self, id: &ProviderId, store: &Store, machines: &Machines, out: &mut Out<'_>) {
-        let Some(orphan) = self.orphans.get(id) else { return };
+        let Some(orphan) = self.orphans.get_mut(id) else { return };
+        orphan.due = out.now.time + AGAIN;
         let is_claimed = store.claim_with(id).is_some()
             || store.claims.values().any(|claim| {
                 machines.launched.get(&claim.metadata.uid).is_some_and(|launch| launch.instance.id == *id)
@@ -166,7 +166,7 @@ impl Collect {
             let claim = instance.tags.get(tag::CLAIM).cloned().unwrap_or_default();
             let orphan = self.orphans.remove(&instance.id);
             let uid = instance.token.as_ref().map(|token| token.0.clone()).unwrap_or_default();
-            let orphan = orphan.unwrap_or(Orphan { since: now, claim, uid, is_proven: false });
+            let orphan = orphan.unwrap_or(Orphan { due: now + GRACE, claim, uid, is_proven: false });
             orphans.insert(instance.id.clone(), orphan);
         }
         if !orphans.is_empty() || !self.missing.is_empty() {
