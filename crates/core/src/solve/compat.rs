@@ -9,6 +9,7 @@ use crate::resources::{CPU, MEMORY};
 use crate::snapshot::{Demand, Pod};
 use crate::solve::attempt::Verdict;
 use crate::solve::classes::ClassId;
+use crate::solve::line::Line;
 use crate::solve::problem::Problem;
 use crate::solve::state::{Allowed, Narrowed, State};
 
@@ -43,10 +44,10 @@ fn sorted(pods: &[Pod], demand: Demand, order: Order) -> Vec<u32> {
     let mut chosen: Vec<u32> =
         (0..pods.len() as u32).filter(|pod| pods[*pod as usize].demand == demand).collect();
     chosen.sort_by_cached_key(|pod| {
-        let pod = &pods[*pod as usize];
+        let pod: &Pod = &pods[*pod as usize];
         let priority = if order == Order::Priority { pod.shape.priority } else { 0 };
         let requests = &pod.shape.requests;
-        let age = (pod.created, pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
+        let age = (pod.created, &*pod.uid, &*pod.namespace, &*pod.name);
         (-i64::from(priority), -requests.get(CPU), -requests.get(MEMORY), age)
     });
     chosen
@@ -65,8 +66,8 @@ impl State {
     fn place(&mut self, problem: &mut Problem<'_>, class: ClassId, pod: u32) -> bool {
         for variant in 0..problem.classes.all[class.0 as usize].variants.len() {
             let of = &problem.classes.all[class.0 as usize];
-            let epoch = self.epoch(of, &of.variants[variant]);
-            if self.progress[class.0 as usize][variant].failed_at == Some(epoch) {
+            let (epoch, progress) = (self.epoch(of, &of.variants[variant]), of.first_variant + variant);
+            if self.progress[progress].failed_at == Some(epoch) {
                 continue;
             }
             match self.place_variant(problem, class, variant, pod) {
@@ -77,7 +78,7 @@ impl State {
                     return true;
                 }
                 Outcome::Wait => return false,
-                Outcome::Failed => self.progress[class.0 as usize][variant].failed_at = Some(epoch),
+                Outcome::Failed => self.progress[progress].failed_at = Some(epoch),
             }
         }
         false
@@ -102,15 +103,15 @@ impl State {
 
     /// The first node that takes the pod.
     fn first_node(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize) -> Option<usize> {
-        let (class_at, nodes) = (class.0 as usize, self.nodes.len());
-        for node in self.progress[class_at][variant].first_node..nodes {
-            if self.progress[class_at][variant].no_nodes.has(node) {
+        let progress = problem.classes.all[class.0 as usize].first_variant + variant;
+        for node in self.progress[progress].first_node..self.nodes.len() {
+            if self.progress[progress].no_nodes.has(node) {
                 continue;
             }
             match self.node_takes(problem, class, variant, node) {
                 Verdict::Yes(()) => return Some(node),
                 Verdict::Never => {
-                    let progress = &mut self.progress[class_at][variant];
+                    let progress = &mut self.progress[progress];
                     progress.no_nodes.insert(node);
                     if progress.first_node == node {
                         progress.first_node += 1;
@@ -124,8 +125,12 @@ impl State {
 
     /// Puts the pod on the emptiest claim that takes it.
     fn fill_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> bool {
-        let class_at = class.0 as usize;
-        let mut candidates = std::mem::take(&mut self.progress[class_at][variant].candidates);
+        let of = &problem.classes.all[class.0 as usize];
+        if Line::is_for(of) && !of.is_social(&of.variants[variant]) {
+            return self.fill_claim_in_line(problem, class, variant, pod);
+        }
+        let progress = of.first_variant + variant;
+        let mut candidates = std::mem::take(&mut self.progress[progress].candidates);
         candidates.update(&self.claims);
         let mut later = Vec::new();
         let mut placed = false;
@@ -148,7 +153,35 @@ impl State {
         for claim in later {
             candidates.push(&self.claims, claim);
         }
-        self.progress[class_at][variant].candidates = candidates;
+        self.progress[progress].candidates = candidates;
+        placed
+    }
+
+    /// The same for a class that has few pods, to which other pods do not matter.
+    fn fill_claim_in_line(
+        &mut self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        variant: usize,
+        pod: u32,
+    ) -> bool {
+        let mut line = std::mem::take(&mut self.line);
+        line.update(&self.claims, &problem.classes.all[class.0 as usize].need);
+        let (mut last, mut placed) = (None, false);
+        while let Some(next) = line.next(&self.claims, last) {
+            last = Some(next);
+            let open = self.claims.get(next.claim);
+            let usable = problem.pools[open.pool].rows.usable(open.reqs, &problem.reqs);
+            if !line.keeps(next, &open.total, usable.most()) {
+                continue;
+            }
+            if let Verdict::Yes(narrowed) = self.claim_takes(problem, class, variant, next.claim) {
+                self.put_on_claim(problem, class, pod, next.claim, narrowed);
+                placed = true;
+                break;
+            }
+        }
+        self.line = line;
         placed
     }
 
@@ -172,7 +205,8 @@ impl State {
 
     /// Opens a claim of the first pool that can.
     fn open_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> Outcome {
-        if self.progress[class.0 as usize][variant].no_claims {
+        let progress = problem.classes.all[class.0 as usize].first_variant + variant;
+        if self.progress[progress].no_claims {
             return Outcome::Failed;
         }
         let mut for_good = true;
@@ -204,7 +238,7 @@ impl State {
                 }
             }
         }
-        self.progress[class.0 as usize][variant].no_claims = for_good;
+        self.progress[progress].no_claims = for_good;
         Outcome::Failed
     }
 
