@@ -3,12 +3,13 @@
 //! Pods in order of size; for each the first node that takes it, else the emptiest claim that does, else a new claim of the
 //! first pool that can. Pods that fail are tried again as long as others succeed.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use crate::resources::{CPU, MEMORY};
 use crate::snapshot::{Demand, Pod};
 use crate::solve::attempt::Verdict;
-use crate::solve::classes::ClassId;
+use crate::solve::classes::{ClassId, Classes};
 use crate::solve::line::Line;
 use crate::solve::problem::Problem;
 use crate::solve::state::{Allowed, Narrowed, State};
@@ -24,7 +25,7 @@ pub(crate) enum Order {
 
 /// Places all pods of one kind of demand; returns those that found no place.
 pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand, order: Order) -> Vec<u32> {
-    let mut queue: VecDeque<u32> = sorted(&problem.snapshot.pods, demand, order).into();
+    let mut queue: VecDeque<u32> = sorted(problem, demand, order).into();
     let mut length_when_pushed = vec![0; problem.snapshot.pods.len()];
     while let Some(&pod) = queue.front() {
         if length_when_pushed[pod as usize] == queue.len() {
@@ -40,17 +41,42 @@ pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand,
     queue.into()
 }
 
-fn sorted(pods: &[Pod], demand: Demand, order: Order) -> Vec<u32> {
-    let mut chosen: Vec<u32> =
-        (0..pods.len() as u32).filter(|pod| pods[*pod as usize].demand == demand).collect();
-    chosen.sort_by_cached_key(|pod| {
-        let pod: &Pod = &pods[*pod as usize];
-        let priority = if order == Order::Priority { pod.shape.priority } else { 0 };
-        let requests = &pod.shape.requests;
-        let age = (pod.created, &*pod.uid, &*pod.namespace, &*pod.name);
-        (-i64::from(priority), -requests.get(CPU), -requests.get(MEMORY), age)
-    });
-    chosen
+/// The pods of one kind of demand, in the order in which they are tried.
+fn sorted(problem: &Problem<'_>, demand: Demand, order: Order) -> Vec<u32> {
+    let (pods, ranks) = (&problem.snapshot.pods, ranks(&problem.classes));
+    let rank = |pod: u32, of: &Pod| {
+        let priority = if order == Order::Priority { of.shape.priority } else { 0 };
+        (Reverse(priority), ranks[problem.classes.of_pod[pod as usize].0 as usize], pod)
+    };
+    let mut chosen: Vec<_> =
+        (0..).zip(pods).filter(|(_, of)| of.demand == demand).map(|(pod, of)| rank(pod, of)).collect();
+    // Names are compared only among pods of equal size, who mostly stand in order already.
+    chosen.sort_unstable();
+    for equal in chosen.chunk_by_mut(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let age = |pod: u32| {
+            let pod = &pods[pod as usize];
+            (pod.created, &pod.uid, &pod.namespace, &pod.name)
+        };
+        equal.sort_by(|(.., a), (.., b)| age(*a).cmp(&age(*b)));
+    }
+    chosen.into_iter().map(|(.., pod)| pod).collect()
+}
+
+/// For each class the number of classes that ask for more processor, or for as much and more memory.
+fn ranks(classes: &Classes) -> Vec<u32> {
+    let mut sizes: Vec<(_, _, usize)> = (0..)
+        .zip(&classes.all)
+        .map(|(class, of)| (of.shape.requests.get(CPU), of.shape.requests.get(MEMORY), class))
+        .collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut ranks, mut before) = (vec![0; sizes.len()], 0);
+    for equal in sizes.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        for (.., class) in equal {
+            ranks[*class] = before;
+        }
+        before += equal.len() as u32;
+    }
+    ranks
 }
 
 /// How an attempt with some wishes given up ended.
