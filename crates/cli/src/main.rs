@@ -14,6 +14,10 @@ mod run;
 use std::{io, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// A proactive node autoscaler for Kubernetes that speaks Karpenter's API.
 #[derive(Parser)]

@@ -5,6 +5,11 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+/// The same as in `headstart`, for what is measured here should be what users get.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs a real Kubernetes control plane on loopback, without containers, and real peers on top of it.
 ///

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::snapshot::{HostPort, MinValues, Volume};
 use crate::solve::bits::Bits;
 use crate::solve::claims::ClaimIndex;
-use crate::solve::classes::{Class, ClassId, Classes, Variant};
+use crate::solve::classes::{Class, ClassId, Classes};
+use crate::solve::constraints::Variant;
 use crate::solve::min_values::{relaxed, shortfall};
 use crate::solve::problem::Problem;
 use crate::solve::reqs::{ReqId, ReqSets};
@@ -289,7 +290,8 @@ impl State {
     ) -> Rc<[ReqId]> {
         let of = &problem.classes.all[class.0 as usize];
         let version = self.counts_version(of, &of.variants[variant]);
-        let known = &self.progress[class.0 as usize][variant].options;
+        let progress = of.first_variant + variant;
+        let known = &self.progress[progress].options;
         if let Some((_, options)) = known.get(&reqs).filter(|(at, _)| *at == version) {
             return options.clone();
         }
@@ -302,7 +304,7 @@ impl State {
         let mut options = Vec::new();
         expand(&mut problem.reqs, &groups, strict, reqs, &mut options);
         let options: Rc<[ReqId]> = options.into();
-        self.progress[class.0 as usize][variant].options.insert(reqs, (version, options.clone()));
+        self.progress[progress].options.insert(reqs, (version, options.clone()));
         options
     }
 

@@ -8,7 +8,7 @@
 //! for large pods are resources too: of pods that need at least some size, a machine holds no more than whole times its
 //! room divided by that size.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 
 use crate::price::Price;
 use crate::solve::problem::Problem;
@@ -34,13 +34,18 @@ impl Places {
 fn places(needs: &[(&[i64], usize)], columns: usize) -> Vec<Places> {
     let mut all = Vec::new();
     for column in 0..columns {
-        let mut sizes: BTreeMap<i64, i128> = BTreeMap::new();
-        for (need, count) in needs.iter().filter(|(need, _)| need[column] > 0) {
-            *sizes.entry(need[column]).or_default() += i128::from(need[column]) * *count as i128;
-        }
+        let mut sizes: Vec<(i64, usize)> =
+            needs.iter().map(|(need, count)| (need[column], *count)).filter(|(size, _)| *size > 0).collect();
+        sizes.sort_unstable();
+        let same = sizes.chunk_by(|(one, _), (other, _)| one == other);
         // Where all pods need the same, places of that size are the resource itself in whole numbers.
-        let mut sizes: Vec<(i128, i64)> = sizes.into_iter().map(|(size, volume)| (volume, size)).collect();
-        sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
+        let mut sizes: Vec<(i128, i64)> = same
+            .map(|same| {
+                let count: usize = same.iter().map(|(_, count)| count).sum();
+                (i128::from(same[0].0) * count as i128, same[0].0)
+            })
+            .collect();
+        sizes.sort_unstable_by_key(|size| Reverse(*size));
         all.extend(sizes.iter().take(MAX_SIZES).map(|(_, size)| Places { column, size: *size }));
     }
     all.retain(|places| places.size > 1);

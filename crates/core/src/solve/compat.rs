@@ -3,12 +3,14 @@
 //! Pods in order of size; for each the first node that takes it, else the emptiest claim that does, else a new claim of the
 //! first pool that can. Pods that fail are tried again as long as others succeed.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use crate::resources::{CPU, MEMORY};
 use crate::snapshot::{Demand, Pod};
 use crate::solve::attempt::Verdict;
-use crate::solve::classes::ClassId;
+use crate::solve::classes::{ClassId, Classes};
+use crate::solve::line::Line;
 use crate::solve::problem::Problem;
 use crate::solve::state::{Allowed, Narrowed, State};
 
@@ -23,7 +25,7 @@ pub(crate) enum Order {
 
 /// Places all pods of one kind of demand; returns those that found no place.
 pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand, order: Order) -> Vec<u32> {
-    let mut queue: VecDeque<u32> = sorted(&problem.snapshot.pods, demand, order).into();
+    let mut queue: VecDeque<u32> = sorted(problem, demand, order).into();
     let mut length_when_pushed = vec![0; problem.snapshot.pods.len()];
     while let Some(&pod) = queue.front() {
         if length_when_pushed[pod as usize] == queue.len() {
@@ -39,17 +41,42 @@ pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand,
     queue.into()
 }
 
-fn sorted(pods: &[Pod], demand: Demand, order: Order) -> Vec<u32> {
-    let mut chosen: Vec<u32> =
-        (0..pods.len() as u32).filter(|pod| pods[*pod as usize].demand == demand).collect();
-    chosen.sort_by_cached_key(|pod| {
-        let pod = &pods[*pod as usize];
-        let priority = if order == Order::Priority { pod.shape.priority } else { 0 };
-        let requests = &pod.shape.requests;
-        let age = (pod.created, pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
-        (-i64::from(priority), -requests.get(CPU), -requests.get(MEMORY), age)
-    });
-    chosen
+/// The pods of one kind of demand, in the order in which they are tried.
+fn sorted(problem: &Problem<'_>, demand: Demand, order: Order) -> Vec<u32> {
+    let (pods, ranks) = (&problem.snapshot.pods, ranks(&problem.classes));
+    let rank = |pod: u32, of: &Pod| {
+        let priority = if order == Order::Priority { of.shape.priority } else { 0 };
+        (Reverse(priority), ranks[problem.classes.of_pod[pod as usize].0 as usize], pod)
+    };
+    let mut chosen: Vec<_> =
+        (0..).zip(pods).filter(|(_, of)| of.demand == demand).map(|(pod, of)| rank(pod, of)).collect();
+    // Names are compared only among pods of equal size, who mostly stand in order already.
+    chosen.sort_unstable();
+    for equal in chosen.chunk_by_mut(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let age = |pod: u32| {
+            let pod = &pods[pod as usize];
+            (pod.created, &pod.uid, &pod.namespace, &pod.name)
+        };
+        equal.sort_by(|(.., a), (.., b)| age(*a).cmp(&age(*b)));
+    }
+    chosen.into_iter().map(|(.., pod)| pod).collect()
+}
+
+/// For each class the number of classes that ask for more processor, or for as much and more memory.
+fn ranks(classes: &Classes) -> Vec<u32> {
+    let mut sizes: Vec<(_, _, usize)> = (0..)
+        .zip(&classes.all)
+        .map(|(class, of)| (of.shape.requests.get(CPU), of.shape.requests.get(MEMORY), class))
+        .collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut ranks, mut before) = (vec![0; sizes.len()], 0);
+    for equal in sizes.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        for (.., class) in equal {
+            ranks[*class] = before;
+        }
+        before += equal.len() as u32;
+    }
+    ranks
 }
 
 /// How an attempt with some wishes given up ended.
@@ -65,8 +92,8 @@ impl State {
     fn place(&mut self, problem: &mut Problem<'_>, class: ClassId, pod: u32) -> bool {
         for variant in 0..problem.classes.all[class.0 as usize].variants.len() {
             let of = &problem.classes.all[class.0 as usize];
-            let epoch = self.epoch(of, &of.variants[variant]);
-            if self.progress[class.0 as usize][variant].failed_at == Some(epoch) {
+            let (epoch, progress) = (self.epoch(of, &of.variants[variant]), of.first_variant + variant);
+            if self.progress[progress].failed_at == Some(epoch) {
                 continue;
             }
             match self.place_variant(problem, class, variant, pod) {
@@ -77,7 +104,7 @@ impl State {
                     return true;
                 }
                 Outcome::Wait => return false,
-                Outcome::Failed => self.progress[class.0 as usize][variant].failed_at = Some(epoch),
+                Outcome::Failed => self.progress[progress].failed_at = Some(epoch),
             }
         }
         false
@@ -102,15 +129,15 @@ impl State {
 
     /// The first node that takes the pod.
     fn first_node(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize) -> Option<usize> {
-        let (class_at, nodes) = (class.0 as usize, self.nodes.len());
-        for node in self.progress[class_at][variant].first_node..nodes {
-            if self.progress[class_at][variant].no_nodes.has(node) {
+        let progress = problem.classes.all[class.0 as usize].first_variant + variant;
+        for node in self.progress[progress].first_node..self.nodes.len() {
+            if self.progress[progress].no_nodes.has(node) {
                 continue;
             }
             match self.node_takes(problem, class, variant, node) {
                 Verdict::Yes(()) => return Some(node),
                 Verdict::Never => {
-                    let progress = &mut self.progress[class_at][variant];
+                    let progress = &mut self.progress[progress];
                     progress.no_nodes.insert(node);
                     if progress.first_node == node {
                         progress.first_node += 1;
@@ -124,8 +151,12 @@ impl State {
 
     /// Puts the pod on the emptiest claim that takes it.
     fn fill_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> bool {
-        let class_at = class.0 as usize;
-        let mut candidates = std::mem::take(&mut self.progress[class_at][variant].candidates);
+        let of = &problem.classes.all[class.0 as usize];
+        if Line::is_for(of) && !of.is_social(&of.variants[variant]) {
+            return self.fill_claim_in_line(problem, class, variant, pod);
+        }
+        let progress = of.first_variant + variant;
+        let mut candidates = std::mem::take(&mut self.progress[progress].candidates);
         candidates.update(&self.claims);
         let mut later = Vec::new();
         let mut placed = false;
@@ -148,7 +179,35 @@ impl State {
         for claim in later {
             candidates.push(&self.claims, claim);
         }
-        self.progress[class_at][variant].candidates = candidates;
+        self.progress[progress].candidates = candidates;
+        placed
+    }
+
+    /// The same for a class that has few pods, to which other pods do not matter.
+    fn fill_claim_in_line(
+        &mut self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        variant: usize,
+        pod: u32,
+    ) -> bool {
+        let mut line = std::mem::take(&mut self.line);
+        line.update(&self.claims, &problem.classes.all[class.0 as usize].need);
+        let (mut last, mut placed) = (None, false);
+        while let Some(next) = line.next(&self.claims, last) {
+            last = Some(next);
+            let open = self.claims.get(next.claim);
+            let usable = problem.pools[open.pool].rows.usable(open.reqs, &problem.reqs);
+            if !line.keeps(next, &open.total, usable.most()) {
+                continue;
+            }
+            if let Verdict::Yes(narrowed) = self.claim_takes(problem, class, variant, next.claim) {
+                self.put_on_claim(problem, class, pod, next.claim, narrowed);
+                placed = true;
+                break;
+            }
+        }
+        self.line = line;
         placed
     }
 
@@ -172,7 +231,8 @@ impl State {
 
     /// Opens a claim of the first pool that can.
     fn open_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> Outcome {
-        if self.progress[class.0 as usize][variant].no_claims {
+        let progress = problem.classes.all[class.0 as usize].first_variant + variant;
+        if self.progress[progress].no_claims {
             return Outcome::Failed;
         }
         let mut for_good = true;
@@ -204,7 +264,7 @@ impl State {
                 }
             }
         }
-        self.progress[class.0 as usize][variant].no_claims = for_good;
+        self.progress[progress].no_claims = for_good;
         Outcome::Failed
     }
 

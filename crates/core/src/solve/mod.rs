@@ -1,21 +1,25 @@
 //! From a snapshot to a plan.
 //!
 //! 1. [`problem`] lays the snapshot out: resources as columns ([`amounts`]), requirement sets by number ([`reqs`]), instance
-//!    types as rows ([`rows`]), pods as classes with a ladder of wishes ([`classes`], [`relax`]), groups with counts
+//!    types as rows ([`rows`]), pods as classes with constraints and a
+//!    ladder of wishes ([`classes`], [`constraints`], [`relax`]), groups with counts
 //!    ([`topology`]).
 //! 2. A packing policy ([`compat`]) asks places one by one ([`attempt`]) and records its decisions ([`state`], [`claims`],
-//!    [`reservations`], [`min_values`]). Real demand first, then expected.
+//!    [`candidates`], [`line`], [`reservations`], [`min_values`]). Real demand first, then expected.
 //! 3. [`finish`] writes the plan, [`why`] says what stood in the way, [`bound`] says how cheap it could have been.
 
 mod amounts;
 mod attempt;
 mod bits;
 mod bound;
+mod candidates;
 mod claims;
 mod classes;
 mod compat;
+mod constraints;
 mod finish;
 mod launches;
+mod line;
 mod min_values;
 mod problem;
 mod relax;

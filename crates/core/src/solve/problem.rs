@@ -14,7 +14,8 @@ use crate::requirements::Requirements;
 use crate::resources::{NODES, Resources};
 use crate::snapshot::{Daemon, Node, Pool, Shape, Snapshot, Taint, untolerated};
 use crate::solve::amounts::Columns;
-use crate::solve::classes::{Classes, Context, TaintSets, mentioned_keys};
+use crate::solve::classes::{Classes, mentioned_keys};
+use crate::solve::constraints::TaintSets;
 use crate::solve::launches::Launches;
 use crate::solve::relax::tolerate_avoided;
 use crate::solve::reqs::{ReqId, ReqSets};
@@ -77,8 +78,7 @@ impl<'a> Problem<'a> {
             .map(|pool| pool_rows(pool, snapshot, &columns, &mut reqs, &mut taint_sets))
             .collect();
         let node_taints: Vec<u32> = snapshot.nodes.iter().map(|node| taint_sets.add(&node.taints)).collect();
-        let classes =
-            Classes::new(Context { snapshot, columns: &columns, taint_sets: &taint_sets, reqs: &mut reqs });
+        let classes = Classes::new(snapshot, &columns, &taint_sets, &mut reqs);
         let keys = mentioned_keys(&classes, &reqs, snapshot);
         let mut launches = Launches::new(snapshot, &keys);
         let mut nodes: Vec<NodeRow<'a>> = Vec::with_capacity(snapshot.nodes.len());

@@ -11,8 +11,11 @@ use crate::requirements::Requirements;
 use crate::resources::NODES;
 use crate::snapshot::{HostPort, Volume};
 use crate::solve::bits::Bits;
-use crate::solve::claims::{Candidates, ClaimIndex, Claims};
-use crate::solve::classes::{Class, ClassId, Variant};
+use crate::solve::candidates::Candidates;
+use crate::solve::claims::{ClaimIndex, Claims};
+use crate::solve::classes::{Class, ClassId};
+use crate::solve::constraints::Variant;
+use crate::solve::line::Line;
 use crate::solve::problem::{Problem, out_of_nodes, record};
 use crate::solve::reqs::ReqId;
 use crate::solve::reservations::Reservations;
@@ -24,12 +27,13 @@ pub(crate) struct State {
     pub(crate) reverse_counts: Vec<Counts>,
     pub(crate) nodes: Vec<NodeState>,
     pub(crate) claims: Claims,
+    pub(crate) line: Line,
     pub(crate) pools: Vec<PoolState>,
     pub(crate) reservations: Reservations,
     /// Pods that were placed with wishes given up: which variant it took.
     pub(crate) relaxed: Vec<(u32, usize)>,
-    /// For each class, how far each variant has got.
-    pub(crate) progress: Vec<Vec<Progress>>,
+    /// How far each variant of each class has got.
+    pub(crate) progress: Vec<Progress>,
 }
 
 /// What is left of a node.
@@ -84,14 +88,14 @@ impl State {
             ports: row.node.host_ports.clone(),
             volumes: row.node.volumes.iter().cloned().collect(),
         });
-        let progress = problem.classes.all.iter().map(|class| {
-            let of_variant = |variant: &Variant| Progress {
+        let mut progress = Vec::with_capacity(problem.classes.all.len());
+        for class in &problem.classes.all {
+            progress.extend(class.variants.iter().map(|variant| Progress {
                 no_nodes: Bits::none(problem.nodes.len()),
                 candidates: Candidates::new(!class.is_social(variant)),
                 ..Progress::default()
-            };
-            class.variants.iter().map(of_variant).collect()
-        });
+            }));
+        }
         let pools = problem.pools.iter().map(|pool| PoolState {
             left: pool.left.clone(),
             allowed: None,
@@ -103,10 +107,11 @@ impl State {
             reverse_counts: problem.reverse_counts.clone(),
             nodes: nodes.collect(),
             claims: Claims::default(),
+            line: Line::new(&problem.classes, problem.columns.len()),
             pools: pools.collect(),
             reservations: Reservations::new(problem),
             relaxed: Vec::new(),
-            progress: progress.collect(),
+            progress,
         };
         (0..problem.pools.len()).for_each(|pool| state.pools[pool].filter(problem, pool));
         state
