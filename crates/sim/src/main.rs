@@ -257,10 +257,10 @@ fn explain(args: &Args, failure: &Failure) {
         plan.faults.len(),
         plan.storm_ms / 1000
     );
-    for (at, line) in shortened(&verdict.trace) {
-        println!("{at} {line}");
-    }
     if let Some(violation) = &verdict.violation {
+        for (at, line) in shortened(&verdict::bearing(&verdict.trace, &violation.names)) {
+            println!("{at} {line}");
+        }
         println!("\n{violation}");
     }
     match kept {
@@ -275,15 +275,16 @@ fn again(args: &Args) -> String {
 }
 
 /// The beginning and the end of a long trace.
-fn shortened(trace: &[(Moment, String)]) -> Vec<(Moment, String)> {
-    const HEAD: usize = 30;
-    const TAIL: usize = 60;
+fn shortened(trace: &[&(Moment, String)]) -> Vec<(Moment, String)> {
+    const HEAD: usize = 60;
+    const TAIL: usize = 100;
+    let all = || trace.iter().map(|line| (*line).clone());
     if trace.len() <= HEAD + TAIL {
-        return trace.to_vec();
+        return all().collect();
     }
-    let (head, tail) = (&trace[..HEAD], &trace[trace.len() - TAIL..]);
-    let gap = (tail[0].0, format!("… {} lines left out …", trace.len() - HEAD - TAIL));
-    [head, &[gap], tail].concat()
+    let left_out = trace.len() - HEAD - TAIL;
+    let gap = (trace[HEAD + left_out].0, format!("… {left_out} lines left out …"));
+    all().take(HEAD).chain([gap]).chain(all().skip(HEAD + left_out)).collect()
 }
 
 fn code(check: &str) -> ExitCode {

@@ -119,6 +119,10 @@ impl<'a> World<'a> {
             }
             for (kind, index) in changes {
                 self.changed(kind, index);
+                let entry = &self.ground.api.log(kind)[index];
+                self.ground
+                    .trace
+                    .note(entry.at, || format!("    {kind} {} {}: {}", entry.key, entry.by, entry.change()));
                 self.checks.see(&self.ground, &Fact::Changed(kind, index))?;
             }
             for fact in facts {

@@ -55,7 +55,12 @@ pub enum Actor {
 impl Entry {
     /// One line: when, by whom, and what is different.
     pub fn line(&self) -> String {
-        let what = match self.verb {
+        format!("{} {:<12} {}", self.at, self.by.to_string(), self.change())
+    }
+
+    /// What is different.
+    pub fn change(&self) -> String {
+        match self.verb {
             Verb::Added => "added".to_owned(),
             Verb::Removed => "removed".to_owned(),
             Verb::Modified => {
@@ -65,8 +70,7 @@ impl Entry {
                 changes.retain(|change| !change.starts_with("metadata.resourceVersion"));
                 changes.join(", ")
             }
-        };
-        format!("{} {:<12} {what}", self.at, self.by.to_string())
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::fmt;
 
 use headstart_engine::Kind;
 
+use crate::api::text;
 use crate::ground::{Fact, Ground};
 use crate::plan::Plan;
 use crate::timeline::Moment;
@@ -59,6 +60,8 @@ pub struct Violation {
     pub message: String,
     /// Everything that ever happened to the objects concerned.
     pub history: Vec<String>,
+    /// The names of the objects concerned, and of their instances.
+    pub names: Vec<String>,
 }
 
 /// All laws that are checked as things happen.
@@ -132,13 +135,17 @@ impl Broken {
     }
 
     pub(crate) fn by(self, check: &'static str, ground: &Ground) -> Violation {
-        let mut history = Vec::new();
+        let (mut history, mut names) = (Vec::new(), Vec::new());
         for (kind, key) in &self.objects {
+            names.push(key.trim_start_matches('/').to_owned());
+            let last = ground.api.log(*kind).iter().rfind(|entry| *entry.key == **key);
+            let instance = last.map(|entry| text(&entry.object, "/status/providerID").to_owned());
+            names.extend(instance.and_then(|id| Some(id.strip_prefix("sim://")?.to_owned())));
             history.push(format!("{kind} {}", key.trim_start_matches('/')));
             let entries = ground.api.log(*kind).iter().filter(|entry| *entry.key == **key);
             history.extend(entries.map(|entry| format!("  {}", entry.line())));
         }
-        Violation { check, at: ground.now(), message: self.message, history }
+        Violation { check, at: ground.now(), message: self.message, history, names }
     }
 }
 

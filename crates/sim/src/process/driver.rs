@@ -159,7 +159,9 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
                 Ok(Known::Nothing)
             }
         },
-        Effect::Inspect(id) => ground.cloud.get(id).map(|instance| Known::Instance(Box::new(instance))).map_err(Refusal::Cloud),
+        Effect::Inspect(id) => {
+            ground.cloud.get(id).map(|instance| Known::Instance(Box::new(instance))).map_err(Refusal::Cloud)
+        }
         Effect::Instances => {
             let mut then = now;
             if ground.strikes(Fault::InstancesLag) {
