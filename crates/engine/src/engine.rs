@@ -92,6 +92,7 @@ impl Engine {
         self.pending.clear();
         self.machines = Machines::default();
         self.provision.forget();
+        self.drain.forget();
         let is_assumed =
             |(name, claim): (&String, &crate::store::Claim)| claim.is_assumed.then(|| name.clone());
         let assumed: Vec<String> = self.store.claims.iter().filter_map(is_assumed).collect();
@@ -155,9 +156,7 @@ impl Engine {
             match &touched {
                 Touched::Claim { name, gone: Some(uid) } => {
                     self.machines.forget(uid);
-                    for errand in
-                        [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt, Errand::Search]
-                    {
+                    for errand in [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt] {
                         self.errands.forgive(&errand(name.clone()));
                     }
                 }
@@ -212,14 +211,13 @@ impl Engine {
                 self.launched(now, name, &outcome);
             }
             Errand::Doubt(name) => self.read(now, name, outcome),
-            Errand::Search(name) => {
-                if let Outcome::Done(Fact::Instances(instances)) = &outcome
-                    && let Some(claim) = self.store.claims.get(name)
-                    && let Some(id) = self.drain.searched(claim, instances)
-                    && let Some(instance) = instances.iter().find(|instance| instance.id == id)
-                {
-                    let launch = Launch { instance: instance.clone(), dry: Vec::new() };
-                    self.machines.launched(&claim.metadata.uid, launch);
+            Errand::Search => {
+                let instances = match &outcome {
+                    Outcome::Done(Fact::Instances(instances)) => Some(instances.as_slice()),
+                    _ => None,
+                };
+                for (uid, instance) in self.drain.searched(instances, &self.store) {
+                    self.machines.launched(&uid, Launch { instance, dry: Vec::new() });
                 }
             }
             Errand::Instances => {

@@ -28,8 +28,8 @@ pub(crate) enum Errand {
     Node(String),
     /// Looks at or ends an instance.
     Instance(ProviderId),
-    /// Looks for the instance of a claim.
-    Search(String),
+    /// Looks for instances of claims that do not know theirs.
+    Search,
     /// Asks a pod to go.
     Evict(PodKey),
     /// Tells a pod where it will go.
@@ -130,7 +130,7 @@ fn pace(errand: &Errand, outcome: &Outcome) -> Backoff {
         (_, Outcome::Refused(Refusal::Forbidden { .. } | Refusal::Invalid { .. })) => {
             Backoff::millis(5_000, 300_000)
         }
-        (Errand::Launch(_) | Errand::Instances, _) => Backoff::millis(1_000, 60_000),
+        (Errand::Launch(_) | Errand::Instances | Errand::Search, _) => Backoff::millis(1_000, 60_000),
         _ => Backoff::millis(200, 10_000),
     }
 }
@@ -145,7 +145,7 @@ impl fmt::Display for Errand {
             Self::Doubt(name) => write!(f, "doubt {name}"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Instance(id) => write!(f, "instance {id}"),
-            Self::Search(name) => write!(f, "search {name}"),
+            Self::Search => f.write_str("search"),
             Self::Evict((namespace, name)) => write!(f, "evict {namespace}/{name}"),
             Self::Nominate((namespace, name)) => write!(f, "nominate {namespace}/{name}"),
             Self::Pool(name) => write!(f, "pool {name}"),

@@ -43,6 +43,11 @@ pub(crate) struct Drain {
     agenda: Agenda<Target>,
     /// Claims without a known instance for which the cloud has been searched, by uid.
     searched: BTreeSet<String>,
+    /// Claims for which it is being searched, and those for which it has to be, by name.
+    searching: BTreeSet<String>,
+    lost: BTreeSet<String>,
+    /// When the cloud may be searched again.
+    search_at: Time,
 }
 
 impl Drain {
@@ -107,8 +112,14 @@ impl Drain {
         self.agenda.mark(Target::Node(name.to_owned()));
     }
 
+    /// Forgets what was asked for.
+    pub(crate) fn forget(&mut self) {
+        self.lost.append(&mut self.searching);
+    }
+
     pub(crate) fn wake(&self) -> Option<Time> {
-        self.agenda.wake()
+        let search = (!self.lost.is_empty() && self.searching.is_empty()).then_some(self.search_at);
+        [self.agenda.wake(), search].into_iter().flatten().min()
     }
 
     pub(crate) fn poll(&mut self, store: &Store, machines: &Machines, out: &mut Out<'_>) {
@@ -124,6 +135,13 @@ impl Drain {
             if let Some(again) = again {
                 self.agenda.at(out.now.time + again, target);
             }
+        }
+        if !self.lost.is_empty()
+            && self.search_at <= out.now.time
+            && out.ask(Errand::Search, Effect::Instances)
+        {
+            self.searching = std::mem::take(&mut self.lost);
+            self.search_at = out.now.time + ENDED;
         }
     }
 
@@ -185,7 +203,9 @@ impl Drain {
                 return Some(AGAIN);
             }
             if !machines.barren.contains(uid) && !self.searched.contains(uid) {
-                out.ask(Errand::Search(claim.name().to_owned()), Effect::Instances);
+                if !self.searching.contains(claim.name()) {
+                    self.lost.insert(claim.name().to_owned());
+                }
                 return Some(ENDED);
             }
         }
@@ -220,12 +240,22 @@ impl Drain {
         Some(AGAIN)
     }
 
-    /// Takes notice of all instances, looked up for a claim whose instance is not known.
-    pub(crate) fn searched(&mut self, claim: &Claim, instances: &[Instance]) -> Option<ProviderId> {
-        self.agenda.mark(Target::Claim(claim.name().to_owned()));
-        let found = Machines::found(instances, &claim.metadata.uid).map(|instance| instance.id.clone());
-        if found.is_none() {
-            self.searched.insert(claim.metadata.uid.clone());
+    /// Takes notice of all instances, or that they could not be told; those found, by the uid of their claim.
+    pub(crate) fn searched(
+        &mut self,
+        instances: Option<&[Instance]>,
+        store: &Store,
+    ) -> Vec<(String, Instance)> {
+        let mut found = Vec::new();
+        for name in std::mem::take(&mut self.searching) {
+            let Some(claim) = store.claims.get(&name) else { continue };
+            self.agenda.mark(Target::Claim(name));
+            let uid = claim.metadata.uid.clone();
+            match instances.map(|instances| Machines::found(instances, &uid)) {
+                Some(Some(instance)) => found.push((uid, instance.clone())),
+                Some(None) => drop(self.searched.insert(uid)),
+                None => {}
+            }
         }
         found
     }

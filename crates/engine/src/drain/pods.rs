@@ -12,6 +12,9 @@ use crate::time::Wall;
 /// How long after its time a pod that does not go is no longer waited for.
 const STUCK: Duration = Duration::from_mins(1);
 
+/// The least time that a pod is given.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 /// The order in which pods leave: what others rely on goes last.
 fn tier(pod: &Pod) -> (bool, bool) {
     (pod.is_critical, pod.is_daemon)
@@ -27,7 +30,8 @@ fn is_drainable(pod: &Pod, now: Wall) -> bool {
 fn is_due(pod: &Pod, deadline: Option<Wall>, now: Wall) -> bool {
     let Some(deadline) = deadline else { return false };
     match (pod.deleted, pod.grace) {
-        (Some(deleted), _) => deleted > deadline,
+        // To be asked again with less time must still make a difference.
+        (Some(deleted), _) => deleted > deadline && deleted > now + SHORTEST,
         (None, Some(grace)) => now.0 > deadline.0 - i64::from(grace) * 1000,
         (None, None) => false,
     }
