@@ -54,8 +54,10 @@ pub enum Happening {
     Workloads,
     /// People and the weather.
     People(people::Due),
-    /// An instance ends.
+    /// An instance that was told to end has ended.
     Ends(usize),
+    /// An instance ends without having been told to, unless the storm is over.
+    Dies(usize),
     /// What an owner left behind is deleted.
     Collect(String),
 }

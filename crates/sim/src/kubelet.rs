@@ -62,7 +62,7 @@ impl Kubelet {
     pub fn launched(&mut self, ground: &mut Ground, place: usize) {
         if ground.strikes(Fault::InstanceDies) {
             let lives = ground.severity(Fault::InstanceDies, (2_000, 900_000));
-            ground.time.after(lives, Happening::Ends(place));
+            ground.time.after(lives, Happening::Dies(place));
         }
         if ground.strikes(Fault::NeverRegisters) {
             return;

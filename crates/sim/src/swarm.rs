@@ -41,7 +41,8 @@ pub fn draw(seed: u64, profile: Profile) -> Plan {
 pub fn large(seed: u64, nodes: u64, pods: u32) -> Plan {
     let mut plan = draw(seed, Profile::Twins);
     plan.storm_ms = 3_600_000;
-    plan.types = 36;
+    // None has more than four processors, so that there are many nodes.
+    plan.types = 9;
     plan.pools = vec![PoolPlan { name: "general".to_owned(), ..PoolPlan::default() }];
     let cpu_m = 3_500 * nodes / u64::from(pods).max(1);
     let workload = |n: usize| WorkloadPlan {

@@ -9,16 +9,18 @@ use headstart_engine::Kind;
 use serde_json::Value;
 
 use crate::amounts::{Milli, Room, of, read};
-use crate::api::{array, text};
+use crate::api::{array, text, uid};
 use crate::ground::Ground;
 use crate::plan::WorkloadKind;
 use crate::scheduler::tolerates;
 
 /// Something that should be finished.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Why {
     /// The object it is about.
     pub object: (Kind, String),
+    /// Its uid.
+    pub uid: String,
     /// What is unfinished.
     pub what: &'static str,
 }
@@ -30,32 +32,42 @@ impl Why {
     }
 }
 
-/// What is unfinished although it could be finished; the first thing found.
-pub fn pending(ground: &Ground) -> Option<Why> {
-    let why = |kind, key: &str, what| Some(Why { object: (kind, key.to_owned()), what });
+/// Everything that is unfinished although it could be finished.
+pub fn pending(ground: &Ground) -> Vec<Why> {
+    let mut all = Vec::new();
+    let mut why = |kind, key: &str, uid: &str, what| {
+        all.push(Why { object: (kind, key.to_owned()), uid: uid.to_owned(), what });
+    };
     for (key, pod) in ground.api.all(Kind::Pod) {
-        if waits(pod) && possible(ground, pod) {
-            return why(Kind::Pod, key, "waits, although a node for it could be bought");
+        if waits(pod) && possible(ground, pod, true) {
+            why(Kind::Pod, key, uid(pod), "waits, although a node for it could be bought");
         }
     }
     for (key, claim) in ground.api.all(Kind::NodeClaim) {
-        if claim.pointer("/metadata/deletionTimestamp").is_some() {
-            return why(Kind::NodeClaim, key, "is still being deleted");
-        }
         let initialized = |c: &Value| text(c, "/type") == "Initialized" && text(c, "/status") == "True";
-        if !array(claim, "/status/conditions").any(initialized) {
-            return why(Kind::NodeClaim, key, "is not initialized");
+        if claim.pointer("/metadata/deletionTimestamp").is_some() {
+            why(Kind::NodeClaim, key, uid(claim), "is still being deleted");
+        } else if !array(claim, "/status/conditions").any(initialized) {
+            why(Kind::NodeClaim, key, uid(claim), "is not initialized");
         }
     }
     for (key, node) in ground.api.all(Kind::Node) {
         if node.pointer("/metadata/deletionTimestamp").is_some() {
-            return why(Kind::Node, key, "is still being deleted");
+            why(Kind::Node, key, uid(node), "is still being deleted");
         }
     }
-    let orphan = ground.cloud.living().find(|m| !ground.api.exists(&m.claim_uid));
-    orphan.and_then(|m| {
-        why(Kind::NodeClaim, &format!("/{}", m.request.claim), "is gone, but its instance runs")
-    })
+    for orphan in ground.cloud.living().filter(|m| !ground.api.exists(&m.claim_uid)) {
+        let key = format!("/{}", orphan.request.claim);
+        why(Kind::NodeClaim, &key, &orphan.claim_uid, "is gone, but its instance runs");
+    }
+    all
+}
+
+/// Whether there will always be something to do: nodes that expire, or pods for which there is no capacity.
+pub fn restless(ground: &Ground) -> bool {
+    let thirsty = |pod: &Value| waits(pod) && !possible(ground, pod, true) && possible(ground, pod, false);
+    ground.plan.pools.iter().any(|pool| pool.expire_after_s.is_some())
+        || ground.api.all(Kind::Pod).any(|(_, pod)| thirsty(pod))
 }
 
 fn waits(pod: &Value) -> bool {
@@ -65,8 +77,8 @@ fn waits(pod: &Value) -> bool {
         && array(pod, "/spec/schedulingGates").next().is_none()
 }
 
-/// Whether some pool could buy a node on which the pod would fit alone.
-fn possible(ground: &Ground, pod: &Value) -> bool {
+/// Whether some pool could buy a node on which the pod would fit alone, if offerings that ran dry count or not.
+fn possible(ground: &Ground, pod: &Value, dry_counts: bool) -> bool {
     let daemons = ground.plan.workloads.iter().filter(|w| w.kind == WorkloadKind::Daemon);
     let mut room = Room::of_pod(pod);
     for daemon in daemons {
@@ -84,8 +96,9 @@ fn possible(ground: &Ground, pod: &Value) -> bool {
                 .filter(|sold| room.fits(room_of(&sold.allocatable())) && within_limits(ground, pool, sold))
                 .any(|sold| {
                     let keys = sold.offerings.iter().map(|offering| key_of(sold, offering));
-                    keys.into_iter()
-                        .any(|key| ground.cloud.has(ground.now(), &key) && agrees(pool, pod, sold, &key))
+                    keys.into_iter().any(|key| {
+                        (!dry_counts || ground.cloud.has(ground.now(), &key)) && agrees(pool, pod, sold, &key)
+                    })
                 })
     })
 }

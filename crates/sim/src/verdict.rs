@@ -12,11 +12,11 @@ use crate::checks::{Broken, QUIET, Violation};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::timeline::Moment;
-use crate::truth;
+use crate::truth::{self, Why};
 use crate::world::World;
 
-/// How long a calm world may take to finish what it can.
-const PATIENCE: u64 = 45 * 60_000;
+/// How long anything may stay unfinished in a calm world.
+const PATIENCE: u64 = 30 * 60_000;
 /// How often it is looked at meanwhile.
 const GLANCE: u64 = 10_000;
 /// How long everything must stay finished.
@@ -109,24 +109,37 @@ pub fn play(plan: &Plan, catalog: &Arc<Catalog>, nursery: Nursery<'_>, traced: b
 fn run(world: &mut World<'_>) -> Result<(), Violation> {
     world.run_until(Moment(world.ground.plan.storm_ms))?;
     world.calm();
-    let deadline = world.ground.now() + PATIENCE;
-    let mut since: Option<Moment> = None;
+    let began = world.ground.now();
+    let mut quiet_since: Option<Moment> = None;
+    let mut unfinished: BTreeMap<Why, Moment> = BTreeMap::new();
     loop {
         let now = world.ground.now();
-        match truth::pending(&world.ground) {
-            Some(why) if now >= deadline => {
+        let pending = truth::pending(&world.ground);
+        unfinished.retain(|why, _| pending.contains(why));
+        for why in pending {
+            let since = *unfinished.entry(why.clone()).or_insert(now);
+            if now.since(since) >= PATIENCE {
                 let broken = Broken::new(format!("after {} minutes of calm {why}", PATIENCE / 60_000));
                 let check = why.check();
                 return Err(broken.about(why.object.0, why.object.1).by(check, &world.ground));
             }
-            Some(_) => since = None,
-            None if since.is_some_and(|since| now.since(since) >= STAYS) => break,
-            None => drop(since.get_or_insert(now)),
+        }
+        if truth::restless(&world.ground) {
+            // There is no end to wait for, but nothing may stay unfinished.
+            quiet_since = None;
+            if now.since(began) >= 2 * PATIENCE {
+                return Ok(());
+            }
+        } else if unfinished.is_empty() {
+            if now.since(*quiet_since.get_or_insert(now)) >= STAYS {
+                return world.end();
+            }
+        } else {
+            quiet_since = None;
         }
         world.run_until(now + GLANCE)?;
         world.glance()?;
     }
-    world.end()
 }
 
 const _: () = assert!(QUIET < STAYS, "what must be quiet is looked at long enough");

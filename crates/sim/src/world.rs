@@ -97,7 +97,8 @@ impl<'a> World<'a> {
             Happening::Schedule => self.scheduler.on(ground),
             Happening::Workloads => self.controllers.on(ground),
             Happening::People(due) => people::on(ground, &mut self.controllers, &due),
-            Happening::Ends(place) => {
+            Happening::Dies(_) if ground.mischief.is_over() => {}
+            Happening::Ends(place) | Happening::Dies(place) => {
                 if ground.cloud.end(ground.time.now(), place) {
                     ground.facts.push(Fact::Ended(place));
                 }

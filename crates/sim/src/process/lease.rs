@@ -14,6 +14,9 @@ const DEADLINE: u64 = 10_000;
 /// How often it is renewed.
 const RENEWS: u64 = 2_000;
 
+/// How wrong a wall clock may be: with more, whatever the API server stamps looks as if it had timed out.
+const MOST_SKEW: i64 = 240_000;
+
 /// The lease as the API server has it.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
@@ -33,7 +36,8 @@ impl Processes<'_> {
         let now = ground.now();
         if ground.strikes(Fault::WallJump) {
             let jump = ground.severity(Fault::WallJump, (0, 240_000)).cast_signed() - 120_000;
-            self.all[number].skew += jump;
+            let process = &mut self.all[number];
+            process.skew = (process.skew + jump).clamp(-MOST_SKEW, MOST_SKEW);
         }
         if ground.strikes(Fault::LeaseCut) {
             self.all[number].cut_until = now + ground.severity(Fault::LeaseCut, (3_000, 40_000));
