@@ -11,7 +11,7 @@ use crate::action::{Action, Effect, EffectId, ObjectRef};
 use crate::capacity::Capacity;
 use crate::claims::{Claims, News};
 use crate::collect::Collect;
-use crate::drain::Drain;
+use crate::drain::{self, Drain};
 use crate::errands::{Errand, Errands};
 use crate::event::Event;
 use crate::kind::Kind;
@@ -154,8 +154,9 @@ impl Engine {
     fn route(&mut self, now: Now, touched: Vec<Touched>) {
         for touched in touched {
             match &touched {
-                Touched::Claim { name, gone: Some(uid) } => {
-                    self.machines.forget(uid);
+                Touched::Claim { name, gone: Some(claim) } => {
+                    self.machines.forget(&claim.metadata.uid);
+                    self.with_out(now, |_, out| drain::tell_gone(claim, out));
                     for errand in [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt] {
                         self.errands.forgive(&errand(name.clone()));
                     }

@@ -10,7 +10,8 @@ mod status;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headstart_api::annotations::TERMINATION_FINALIZER;
+use headstart_api::NODEPOOL_HASH_VERSION as HASH_VERSION;
+use headstart_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER};
 use headstart_api::conditions::nodeclaim as condition;
 use headstart_core::cloud::{CloudError, Launch, Reason};
 use headstart_core::labels::WellKnown;
@@ -117,6 +118,10 @@ impl Claims {
             finalizers.push(TERMINATION_FINALIZER.to_owned());
             let metadata = json!({ "resourceVersion": claim.metadata.version(), "finalizers": finalizers });
             self.patch(claim, Part::Main, json!({ "metadata": metadata }), out);
+            return;
+        }
+        if let Some(annotations) = rehashed(claim, store) {
+            self.patch(claim, Part::Main, json!({ "metadata": { "annotations": annotations } }), out);
             return;
         }
         let launch = machines.launched.get(&claim.metadata.uid);
@@ -361,6 +366,21 @@ fn tell_progress(old: &Claim, new: &Claim, out: &mut Out<'_>, news: &mut Vec<New
     if let (None, Some(found)) = (inconsistent(old), inconsistent(new)) {
         out.warn(old.metadata.object(Kind::NodeClaim), "FailedConsistencyCheck", found.message);
     }
+}
+
+/// Annotations for a claim whose pool was hashed in another way when it was made; one that has drifted stays so.
+fn rehashed(claim: &Claim, store: &Store) -> Option<BTreeMap<&'static str, String>> {
+    let own = &claim.metadata.annotations;
+    let pool = store.pools.get(claim.pool())?;
+    let version = own.get(NODEPOOL_HASH_VERSION)?;
+    if version == HASH_VERSION {
+        return None;
+    }
+    let mut annotations = BTreeMap::from([(NODEPOOL_HASH_VERSION, HASH_VERSION.to_owned())]);
+    if claim.condition(condition::DRIFTED).is_none() {
+        annotations.insert(NODEPOOL_HASH, pool.hash());
+    }
+    Some(annotations)
 }
 
 /// Deletes a claim, and counts why.

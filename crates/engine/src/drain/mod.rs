@@ -218,24 +218,6 @@ impl Drain {
         let effect = Effect::Patch { object, part: Part::Main, patch: json!({ "metadata": metadata }) };
         if out.ask(Errand::Claim(claim.name().to_owned()), effect) {
             self.searched.remove(uid);
-            out.line(
-                Level::Info,
-                "deleted nodeclaim",
-                &[("NodeClaim", claim.name()), ("NodePool", claim.pool())],
-            );
-            let zone = claim.metadata.label(headstart_core::labels::ZONE);
-            out.count(
-                "nodeclaims_terminated_total",
-                &[("nodepool", claim.pool()), ("capacity_type", claim.capacity_type()), ("zone", zone)],
-            );
-            if let Some(deleted) = claim.metadata.deleted() {
-                let seconds = (out.now.wall - deleted).as_secs_f64();
-                out.measure(
-                    "nodeclaims_termination_duration_seconds",
-                    &[("nodepool", claim.pool())],
-                    seconds,
-                );
-            }
         }
         Some(AGAIN)
     }
@@ -259,6 +241,20 @@ impl Drain {
         }
         found
     }
+}
+
+/// Tells that a claim is gone.
+pub(crate) fn tell_gone(claim: &Claim, out: &mut Out<'_>) {
+    let Some(deleted) = claim.metadata.deleted() else { return };
+    let (pool, zone) = (claim.pool(), claim.metadata.label(headstart_core::labels::ZONE));
+    out.line(Level::Info, "deleted nodeclaim", &[("NodeClaim", claim.name()), ("NodePool", pool)]);
+    let capacity_type = claim.capacity_type();
+    out.count(
+        "nodeclaims_terminated_total",
+        &[("nodepool", pool), ("capacity_type", capacity_type), ("zone", zone)],
+    );
+    let seconds = (out.now.wall - deleted).as_secs_f64();
+    out.measure("nodeclaims_termination_duration_seconds", &[("nodepool", pool)], seconds);
 }
 
 /// The change that keeps new pods and traffic from a node, if that is not done.

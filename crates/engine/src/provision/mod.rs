@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use headstart_core::labels::WellKnown;
 use headstart_core::plan::{Plan, PlannedClaim};
+use headstart_core::price::Price;
 use headstart_core::snapshot::{Options, Reserved, Snapshot};
 use headstart_core::solve::{Packing, solve};
 use headstart_core::types::Types;
@@ -125,6 +126,8 @@ impl Provision {
                 }
             }
             Touched::Attachment { .. } | Touched::Doubtful { .. } => {}
+            // Those that only make pods change nothing for pods that are there.
+            Touched::Other(Kind::ReplicaSet | Kind::StatefulSet | Kind::Job) => {}
             Touched::Pool { .. } | Touched::Class { .. } | Touched::Other(_) => {
                 if self.has_left_out(store) {
                     self.soon(now + CHANGED);
@@ -333,7 +336,7 @@ impl Provision {
                 plan.claims.len(),
                 plan.unplaced.len(),
             );
-            let (price, bound) = (format!("{}/h", plan.price), format!("{}/h", plan.lower_bound));
+            let (price, bound) = (an_hour(plan.price), an_hour(plan.lower_bound));
             out.line(Level::Info, message, &[("price", &price), ("atLeast", &bound)]);
         }
     }
@@ -433,11 +436,16 @@ fn of_pod(namespace: &str, name: &str, uid: &str) -> ObjectRef {
     ObjectRef { kind: Kind::Pod, namespace, name, uid }
 }
 
+/// A price as people read it.
+fn an_hour(price: Price) -> String {
+    format!("${:.3}/h", price.dollars())
+}
+
 fn tell_claim(planned: &PlannedClaim, name: &str, out: &mut Out<'_>) {
     let (what, price) = match &planned.launch {
         Some(launch) => (
             format!("{} {} {}", launch.instance_type, launch.zone, launch.capacity_type),
-            format!("{}/h", launch.price),
+            an_hour(launch.price),
         ),
         None => (String::from("unknown"), String::new()),
     };

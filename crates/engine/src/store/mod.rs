@@ -78,7 +78,7 @@ struct Reading {
 }
 
 /// What a change may be of interest for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Touched {
     /// A pod, and the nodes it was and is on.
     Pod {
@@ -90,10 +90,10 @@ pub(crate) enum Touched {
         name: String,
         provider_id: Option<ProviderId>,
     },
-    /// A claim, or the uid of one that is gone.
+    /// A claim, with its last state if it is gone.
     Claim {
         name: String,
-        gone: Option<String>,
+        gone: Option<Box<Claim>>,
     },
     /// A claim that we made is not in a list, which may be older than the claim.
     Doubtful {
@@ -468,7 +468,7 @@ impl Store {
                 if let Some(id) = claim.provider_id() {
                     self.claim_of.remove(&id);
                 }
-                Touched::Claim { name: name.to_owned(), gone: Some(claim.metadata.uid) }
+                Touched::Claim { name: name.to_owned(), gone: Some(Box::new(claim)) }
             }
             Kind::NodePool => {
                 self.pools.remove(name);
