@@ -125,9 +125,10 @@ impl Provision {
                     self.on_node_of(now, claim.name(), claim.is_initialized());
                 }
             }
-            Touched::Attachment { .. } | Touched::Doubtful { .. } => {}
             // Those that only make pods change nothing for pods that are there.
-            Touched::Other(Kind::ReplicaSet | Kind::StatefulSet | Kind::Job) => {}
+            Touched::Attachment { .. }
+            | Touched::Doubtful { .. }
+            | Touched::Other(Kind::ReplicaSet | Kind::StatefulSet | Kind::Job) => {}
             Touched::Pool { .. } | Touched::Class { .. } | Touched::Other(_) => {
                 if self.has_left_out(store) {
                     self.soon(now + CHANGED);
