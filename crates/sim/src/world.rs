@@ -6,7 +6,7 @@ use headstart_cloud::Catalog;
 use headstart_engine::Kind;
 
 use crate::brain::Nursery;
-use crate::checks::{Checks, Violation};
+use crate::checks::{Broken, Checks, Violation};
 use crate::controllers::Controllers;
 use crate::ground::{Fact, Ground, Happening};
 use crate::kubelet::Kubelet;
@@ -19,6 +19,9 @@ use crate::timeline::Moment;
 /// How long the garbage collector takes to notice that an owner is gone.
 const COLLECTS: u64 = 300;
 
+/// What a run may take: a world that never comes to rest must fail, not hang.
+const MOST_HAPPENINGS: u64 = 5_000_000;
+
 /// A simulated cluster with its cloud, its people and its processes.
 pub struct World<'a> {
     /// What all parts stand on.
@@ -28,6 +31,7 @@ pub struct World<'a> {
     controllers: Controllers,
     processes: Processes<'a>,
     checks: Checks,
+    happenings: u64,
 }
 
 impl<'a> World<'a> {
@@ -45,6 +49,7 @@ impl<'a> World<'a> {
             controllers,
             processes,
             checks,
+            happenings: 0,
         };
         people::start(&mut world.ground);
         world.controllers.start(&mut world.ground);
@@ -56,6 +61,11 @@ impl<'a> World<'a> {
     pub fn run_until(&mut self, end: Moment) -> Result<(), Violation> {
         self.tell()?;
         while let Some(happening) = self.ground.time.next(end) {
+            self.happenings += 1;
+            if self.happenings > MOST_HAPPENINGS {
+                let broken = Broken::new(format!("more than {MOST_HAPPENINGS} things happened"));
+                return Err(broken.by("work_bounded", &self.ground));
+            }
             self.happen(happening);
             self.tell()?;
         }

@@ -63,11 +63,11 @@ fn a_new_token_for_each_retry_is_found() {
     assert_eq!(found, Some("one_instance_per_claim"));
 }
 
-/// What was asked for is forgotten until it is seen, and seen late.
+/// What was asked for is forgotten until it is seen, and seen late: the first of each claim is made behind the engine's back.
 struct Forgets {
     inner: Box<dyn Brain>,
-    creates: BTreeSet<EffectId>,
-    made: u64,
+    forgotten: BTreeSet<EffectId>,
+    names: BTreeSet<String>,
     hidden: BTreeMap<String, Time>,
     held: Vec<(Time, Event)>,
 }
@@ -89,8 +89,9 @@ impl Brain for Forgets {
         self.release(now);
         match event {
             Event::Watched { kind: Kind::NodeClaim, change: Change::Seen(object) } => {
-                let known = self.hidden.entry(uid(&object).to_owned());
-                let until = *known.or_insert(Time(now.time.0 + Self::HIDES));
+                let hides =
+                    if text(&object, "/metadata/name").ends_with("-forgotten") { Self::HIDES } else { 0 };
+                let until = *self.hidden.entry(uid(&object).to_owned()).or_insert(Time(now.time.0 + hides));
                 let event = Event::Watched { kind: Kind::NodeClaim, change: Change::Seen(object) };
                 if until > now.time {
                     self.held.push((until, event));
@@ -98,7 +99,7 @@ impl Brain for Forgets {
                     self.inner.apply(now, event);
                 }
             }
-            Event::Ended { id, .. } if self.creates.remove(&id) => {
+            Event::Ended { id, .. } if self.forgotten.remove(&id) => {
                 let outcome = Outcome::Refused(Refusal::Unavailable { message: "forgotten".to_owned() });
                 self.inner.apply(now, Event::Ended { id, outcome });
             }
@@ -111,10 +112,11 @@ impl Brain for Forgets {
         let mut actions = self.inner.decide(now);
         for action in &mut actions {
             if let Action::Do { id, effect: Effect::Create { kind: Kind::NodeClaim, object } } = action {
-                self.creates.insert(*id);
-                self.made += 1;
-                let name = format!("{}-{}", text(object, "/metadata/name"), self.made);
-                object["metadata"]["name"] = json!(name);
+                let name = text(object, "/metadata/name").to_owned();
+                if self.names.insert(name.clone()) {
+                    self.forgotten.insert(*id);
+                    object["metadata"]["name"] = json!(format!("{name}-forgotten"));
+                }
             }
         }
         actions
@@ -130,8 +132,8 @@ fn a_forgotten_assumption_is_found() {
     let found = found(Profile::Calm, 20, |inner| {
         Box::new(Forgets {
             inner,
-            creates: BTreeSet::new(),
-            made: 0,
+            forgotten: BTreeSet::new(),
+            names: BTreeSet::new(),
             hidden: BTreeMap::new(),
             held: Vec::new(),
         })

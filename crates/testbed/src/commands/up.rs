@@ -87,7 +87,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
 #[expect(clippy::print_stdout, reason = "this is what the command is for")]
 async fn run_peer(plane: &ControlPlane, peer: Peer) -> Result<peers::Running> {
     peers::install_crds(plane).await?;
-    let running = peers::run(plane, peer, &[("FEATURE_GATES", "CapacityBuffer=true")]).await?;
+    // To play with what the operator has beyond its defaults.
+    let gates = match peer {
+        Peer::Karpenter => "CapacityBuffer=true",
+        Peer::Headstart => "NodeOverlay=true",
+    };
+    let running = peers::run(plane, peer, &[("FEATURE_GATES", gates)]).await?;
     println!(
         "\n{} runs on it (log {}, metrics http://127.0.0.1:{}/metrics). Give it pods and a NodePool:\n\n  \
            kubectl apply -f examples/quickstart.yaml\n  \

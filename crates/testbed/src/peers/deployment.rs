@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use super::Peer;
 use crate::control_plane::ControlPlane;
 
 /// What Karpenter's chart sets, where the suites do not change it.
@@ -27,14 +28,26 @@ const SCHEDULER_CONFIG: &str = "/etc/kubernetes/karpenter-scheduler-config/kube-
 #[derive(Debug, Clone)]
 pub struct Settings(pub Vec<(String, String)>);
 
-impl Default for Settings {
-    /// As upstream's own end-to-end runs set them, with every feature gate that has specs.
-    fn default() -> Self {
-        let gates = "StaticCapacity=true,NodeRepair=true,CapacityBuffer=true,NodeOverlay=true,\
-                     SpotToSpotConsolidation=true,TerminateFirstDrift=true,TerminateFirstRepair=true";
-        let settings =
-            [("FEATURE_GATES", gates), ("PREFERENCE_POLICY", "Ignore"), ("ENABLE_PROFILING", "true")];
+impl Settings {
+    /// As upstream's own end-to-end runs set them, with every feature gate that has specs and that `peer` has: an
+    /// operator that lacks a gate may refuse to start with it.
+    pub fn of(peer: Peer) -> Self {
+        let settings = [
+            ("FEATURE_GATES", feature_gates(peer)),
+            ("PREFERENCE_POLICY", "Ignore"),
+            ("ENABLE_PROFILING", "true"),
+        ];
         Self(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
+    }
+}
+
+fn feature_gates(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Karpenter => {
+            "StaticCapacity=true,NodeRepair=true,CapacityBuffer=true,NodeOverlay=true,\
+             SpotToSpotConsolidation=true,TerminateFirstDrift=true,TerminateFirstRepair=true"
+        }
+        Peer::Headstart => "NodeOverlay=true",
     }
 }
 
