@@ -87,8 +87,12 @@ impl Resources {
 
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in other.iter() {
-            *self.entry(name, Quantity::default()) += amount;
+        for (at, (name, amount)) in other.0.iter().enumerate() {
+            // Most lists have the same resources, so that the place of one is known from the other.
+            match self.0.get_mut(at) {
+                Some((own, sum)) if Arc::ptr_eq(own, name) => *sum += *amount,
+                _ => *self.entry(name, Quantity::default()) += *amount,
+            }
         }
     }
 
