@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::harness::{Cluster, TestCloud, deployment, eventually, named_deployment};
+use crate::harness::{Cluster, TestCloud, deployment, eventually, named_deployment, number};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_dry_is_stepped_over_and_what_comes_back_is_found() -> Result<()> {
@@ -51,10 +51,16 @@ async fn what_is_dry_is_stepped_over_and_what_comes_back_is_found() -> Result<()
     })
     .await
     .with_context(|| operator.log())?;
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    let seconds = number("DRY_SECONDS", 15);
+    tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
     let attempts = tally.n() - before;
     eprintln!("{attempts} attempts while everything was dry");
-    ensure!((1..=12).contains(&attempts), "{attempts} claims were made in vain:\n{}", operator.log());
+    // Waits grow to some fifteen seconds, and one attempt is made after each.
+    ensure!(
+        (1..=10 + seconds / 10).contains(&attempts),
+        "{attempts} claims were made in vain:\n{}",
+        operator.log()
+    );
     ensure!(cluster.n_running().await? == 20);
 
     cloud.order(Order::Clear).await?;
@@ -77,11 +83,12 @@ async fn nodes_that_somebody_else_taints_are_not_bought_again_and_again() -> Res
     cluster.apply(deployment(10)).await?;
     cluster.apply(named_deployment("other", 5, &needing("3"))).await?;
 
-    // Karpenter buys some 35 nodes in five minutes here; a minute's part of that is 7.
+    // Fewer than 35 in five minutes is what is promised; the first minute is the busiest.
+    let minutes = number("MINUTES", 1);
     eventually("a first node", async || Ok(tally.n() > 0)).await?;
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    eprintln!("{} claims in a minute", tally.n());
-    ensure!(tally.n() <= 7, "{} claims were made in a minute:\n{}", tally.n(), operator.log());
+    tokio::time::sleep(Duration::from_mins(minutes as u64)).await;
+    eprintln!("{} claims in {minutes} minutes", tally.n());
+    ensure!(tally.n() < 7 * minutes, "{} claims in {minutes} minutes:\n{}", tally.n(), operator.log());
     ensure!(cluster.n_running().await? == 0, "nothing tolerates the taint");
     Ok(())
 }

@@ -14,7 +14,7 @@ use headstart_testcloud::settings::Call;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Operator, TestCloud, deployment, eventually};
+use crate::harness::{Cluster, Operator, TestCloud, deployment, eventually, number};
 
 /// A pool of machines of up to eight CPUs, so that there is much to buy.
 fn small_machines() -> Vec<Value> {
@@ -33,10 +33,6 @@ async fn a_bad_day(cloud: &TestCloud) -> Result<()> {
     cloud.order(Order::Slow { delay: between(20, 400) }).await?;
     cloud.order(Order::Throttle { per_second: 8.0, burst: 4, call: Some(Call::Launch) }).await?;
     cloud.order(Order::LoseAnswers { count: 8, call: Some(Call::Launch) }).await
-}
-
-fn number(variable: &str, otherwise: usize) -> usize {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,12 @@
 //! `headstart run` on a real control plane, with exactly the rights that the install manifest gives.
+//!
+//! | variable | raises | in every run |
+//! |---|---|---|
+//! | `KILLS`, `PODS`, `SEED` | how often it is killed while how many pods are created, and when | 5, 120, 1 |
+//! | `NODES` | how many nodes it takes over from Karpenter | 10 |
+//! | `DRY_SECONDS` | how long the cloud has nothing to sell | 15 |
+//! | `MINUTES` | how long somebody else taints every node | 1 |
+//! | `HEADSTART_BIN` | the program that is tried | built from here |
 
 mod capacity;
 mod crash;

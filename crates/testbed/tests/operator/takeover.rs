@@ -10,14 +10,14 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, condition, eventually, named_deployment};
+use crate::harness::{Cluster, condition, eventually, named_deployment, number};
 
 /// Long enough for everything that either does every few seconds.
 const A_WHILE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn karpenters_nodes_are_taken_over_and_handed_back_untouched() -> Result<()> {
-    let n: usize = std::env::var("NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let n = number("NODES", 10);
     let more = n.div_ceil(5);
     let cluster = Cluster::whole().await?;
     for mut object in workload::open_pool() {
