@@ -16,13 +16,13 @@ fn story() -> Plan {
     plan.profile = Profile::Twins;
     plan.processes = 2;
     plan.workloads[0].cpu_m = 1_500;
-    plan.pools[0].limit_cpu = Some(40);
+    plan.pools[0].limit_cpu = Some(16);
     plan.pools[0].startup_taint = true;
-    plan.steps[0].deed = Deed::Scale { workload: 0, to: 6 };
-    plan.steps.push(Step { at: 45_000, deed: Deed::DeleteClaim { nth: 0 } });
-    plan.steps.push(Step { at: 70_000, deed: Deed::Scale { workload: 0, to: 8 } });
-    plan.steps.push(Step { at: 100_000, deed: Deed::DeleteNode { nth: 1 } });
-    plan.storm_ms = 180_000;
+    plan.steps[0].deed = Deed::Scale { workload: 0, to: 2 };
+    plan.steps.push(Step { at: 30_000, deed: Deed::DeleteClaim { nth: 0 } });
+    plan.steps.push(Step { at: 45_000, deed: Deed::Scale { workload: 0, to: 3 } });
+    plan.steps.push(Step { at: 60_000, deed: Deed::DeleteNode { nth: 1 } });
+    plan.storm_ms = 90_000;
     plan
 }
 
