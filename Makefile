@@ -19,11 +19,14 @@ SIM = $(CARGO) run --quiet --release --package headstart-sim --
 
 ##@ Look
 
-.PHONY: help demo testbed
+.PHONY: help demo tour testbed
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## Show what works so far: the API, a real cluster on loopback, a cloud that keeps books
+demo: ## Watch Headstart at work in a simulated cluster, in half a minute (ARGS="--speed 10 --seed 7")
+	@$(CARGO) run --quiet --package headstart-cli -- demo $(ARGS)
+
+tour: build ## The same on real ground: the API, a real cluster on loopback, a cloud that keeps books
 	@$(TESTBED) tour
 
 testbed: build ## Run a real control plane on loopback until Ctrl-C (ARGS="--peer karpenter" adds Karpenter)

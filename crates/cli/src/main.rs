@@ -4,12 +4,15 @@ mod cluster;
 #[cfg(test)]
 mod corpus;
 mod crds;
+mod demo;
 mod explain;
 mod manifests;
 mod output;
 mod plan;
 mod replay;
 mod run;
+mod screen;
+mod top;
 
 use std::{io, process::ExitCode};
 
@@ -32,10 +35,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Crds(crds::Args),
+    Demo(demo::Args),
     Explain(explain::Args),
     Plan(plan::Args),
     Replay(replay::Args),
     Run(Box<run::Args>),
+    Top(top::Args),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +58,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args, &mut stdout),
         Command::Plan(args) => plan::run(&args, &mut stdout),
         Command::Replay(args) => replay::run(&args, &mut stdout),
+        Command::Demo(args) => demo::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Run(args) => {
             // The operator logs to standard output from other threads.
             drop(stdout);

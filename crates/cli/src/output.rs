@@ -55,6 +55,10 @@ impl Paint {
         Self { colored: stream.is_terminal() && !unwanted && !simple }
     }
 
+    pub(crate) fn bold(self, text: impl fmt::Display) -> String {
+        self.with(1, &text)
+    }
+
     pub(crate) fn green(self, text: impl fmt::Display) -> String {
         self.with(32, &text)
     }

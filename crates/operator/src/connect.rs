@@ -21,8 +21,18 @@ pub(crate) struct Cluster {
     pub(crate) namespace: String,
 }
 
-/// Connects, and waits a while for an answer.
-pub(crate) async fn connect(access: &Access) -> Result<Cluster, OperatorError> {
+/// A way to a cluster, which may not answer.
+pub(crate) struct Way {
+    pub(crate) client: Client,
+    /// Our own namespace.
+    namespace: String,
+    url: String,
+    /// Where the address and the credentials come from.
+    via: String,
+}
+
+/// Finds the way to a cluster.
+pub(crate) async fn find(access: &Access) -> Result<Way, OperatorError> {
     let (mut config, via, in_cluster) = configuration(access).await?;
     config.connect_timeout = Some(CONNECT);
     // INVARIANT: the client does not retry; see `perform`.
@@ -36,6 +46,35 @@ pub(crate) async fn connect(access: &Access) -> Result<Cluster, OperatorError> {
     let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config)
         .map_err(|error| OperatorError::Kubeconfig { via: via.clone(), message: root(&error) })?;
+    Ok(Way { client, namespace, url, via })
+}
+
+impl Way {
+    /// Asks whether anybody is there, once.
+    pub(crate) async fn ask(&self) -> Result<(), OperatorError> {
+        match tokio::time::timeout(CONNECT, self.client.apiserver_version()).await {
+            // It answers; that this is not for us to know changes nothing.
+            Ok(Ok(_) | Err(kube::Error::Api(_))) => Ok(()),
+            Ok(Err(error)) => Err(self.unreachable(root(&error))),
+            Err(_) => Err(self.unreachable(format!("no answer within {} s", CONNECT.as_secs()))),
+        }
+    }
+
+    /// Nobody answers, for this reason.
+    pub(crate) fn unreachable(&self, message: String) -> OperatorError {
+        OperatorError::Unreachable { url: self.url.clone(), message, via: self.via.clone() }
+    }
+
+    /// Where it leads to.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// Connects, and waits a while for an answer.
+pub(crate) async fn connect(access: &Access) -> Result<Cluster, OperatorError> {
+    let way = find(access).await?;
+    let Way { client, url, via, .. } = &way;
     let mut told = false;
     let answered = async {
         loop {
@@ -57,13 +96,12 @@ pub(crate) async fn connect(access: &Access) -> Result<Cluster, OperatorError> {
             }
         }
     };
-    let unreachable = |message| OperatorError::Unreachable { url: url.clone(), message, via: via.clone() };
     match tokio::time::timeout(PATIENCE, answered).await {
         Ok(Ok(version)) => tracing::info!(url, version, via, "connected to the Kubernetes API"),
-        Ok(Err(error)) => return Err(unreachable(root(&error))),
-        Err(_) => return Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Ok(Err(error)) => return Err(way.unreachable(root(&error))),
+        Err(_) => return Err(way.unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
-    Ok(Cluster { client, namespace })
+    Ok(Cluster { client: way.client, namespace: way.namespace })
 }
 
 /// Whether it makes sense to wait. A wrong certificate does not get better.

@@ -17,6 +17,7 @@ mod http;
 mod journal;
 mod lease;
 mod metrics;
+mod observe;
 mod options;
 mod perform;
 mod resources;
@@ -25,5 +26,6 @@ mod tell;
 mod watch;
 
 pub use error::OperatorError;
+pub use observe::{Note, ObserveOptions, View, observe};
 pub use options::Options;
 pub use run::{run, run_until};

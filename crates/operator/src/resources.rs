@@ -5,7 +5,7 @@ use headstart_engine::{Kind, ObjectRef, Resource};
 use kube::core::Request;
 
 /// The node classes of the clouds that exist here.
-const CLASSES: [Resource; 1] = [Resource {
+pub(crate) const CLASSES: [Resource; 1] = [Resource {
     group: "karpenter.kwok.sh",
     version: "v1alpha1",
     kind: "KWOKNodeClass",

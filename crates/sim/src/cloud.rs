@@ -255,6 +255,11 @@ impl Machine {
         self.instance.id.0.strip_prefix(SCHEME).unwrap_or_default()
     }
 
+    /// Whether offerings that were wished for before the one that was bought had no capacity.
+    pub fn fell_through(&self) -> bool {
+        !self.dry.is_empty()
+    }
+
     /// The instance as the cloud shows it.
     fn view(&self) -> Instance {
         let state = if self.ending.is_some() { State::Ending } else { State::Running };

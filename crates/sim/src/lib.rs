@@ -17,6 +17,7 @@ pub mod brain;
 pub mod checks;
 pub mod cloud;
 pub mod controllers;
+pub mod demo;
 pub mod dice;
 pub mod ensemble;
 pub mod fault;

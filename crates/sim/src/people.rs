@@ -73,7 +73,8 @@ pub fn calm(ground: &mut Ground) {
     set_class_ready(ground, true);
 }
 
-fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
+/// Does something now.
+pub fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
     let now = ground.now();
     match deed {
         Deed::Scale { workload, to } => controllers.scale(ground, *workload, *to),

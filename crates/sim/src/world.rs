@@ -11,7 +11,7 @@ use crate::controllers::Controllers;
 use crate::ground::{Fact, Ground, Happening};
 use crate::kubelet::Kubelet;
 use crate::people;
-use crate::plan::Plan;
+use crate::plan::{Deed, Plan};
 use crate::process::Processes;
 use crate::scheduler::Scheduler;
 use crate::timeline::Moment;
@@ -81,6 +81,11 @@ impl<'a> World<'a> {
         self.ground.cloud.calm(now, drought_stays);
         people::calm(&mut self.ground);
         self.processes.calm(&mut self.ground);
+    }
+
+    /// Lets people or the weather do something now that is not in the plan.
+    pub fn act(&mut self, deed: &Deed) {
+        people::act(&mut self.ground, &mut self.controllers, deed);
     }
 
     /// Checks what must hold in calm weather.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod live;
 
 use harness::{pod, run, run_in, world};
 use serde_json::Value;
