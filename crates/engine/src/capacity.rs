@@ -44,8 +44,10 @@ struct Dry {
 pub(crate) enum Mood {
     /// There are enough others.
     Picky,
-    /// There are none.
+    /// There are none, so that those are tried whose time has come.
     Desperate,
+    /// Nor are there such: anything is tried again.
+    Reckless,
 }
 
 impl Capacity {
@@ -80,13 +82,24 @@ impl Capacity {
 
     /// When an offering that ran dry may be tried again.
     pub(crate) fn next_try(&self, now: Time) -> Option<Time> {
-        let tries = self.dry.values().map(|dry| dry.until.min(dry.probe.max(self.despair.1)));
+        let tries = self.dry.values().flat_map(|dry| {
+            let reckless = (self.despair.0 > 0).then_some(self.despair.1);
+            [Some(dry.until), Some(dry.probe.max(self.despair.1)), reckless].into_iter().flatten()
+        });
         tries.filter(|time| *time > now).min()
     }
 
     /// Whether something that ran dry may be tried for want of others.
     pub(crate) fn can_probe(&self, now: Time) -> bool {
         self.despair.1 <= now && self.dry.values().any(|dry| dry.until > now && dry.probe <= now)
+    }
+
+    /// Whether anything that ran dry may be tried, due or not.
+    ///
+    /// Offerings that ran dry together wait together. Were there nothing to try in between, what comes back after a long
+    /// time would be found as late as they are due again.
+    pub(crate) fn can_gamble(&self, now: Time) -> bool {
+        self.despair.0 > 0 && self.despair.1 <= now && self.dry.values().any(|dry| dry.until > now)
     }
 
     /// How many offerings are avoided.
@@ -98,7 +111,11 @@ impl Capacity {
     pub(crate) fn types(&mut self, now: Time, mood: Mood) -> Arc<Types> {
         // Those that can be tried again are remembered for a while, so that a second failure counts as one.
         self.dry.retain(|_, dry| now < dry.until + AVOIDED);
-        let avoided = |dry: &Dry| dry.until > now && (mood == Mood::Picky || dry.probe > now);
+        let avoided = |dry: &Dry| match mood {
+            Mood::Picky => dry.until > now,
+            Mood::Desperate => dry.until > now && dry.probe > now,
+            Mood::Reckless => false,
+        };
         let dry: BTreeSet<OfferingKey> =
             self.dry.iter().filter(|(_, dry)| avoided(dry)).map(|(key, _)| key.clone()).collect();
         if dry.is_empty() {
@@ -123,5 +140,36 @@ impl Capacity {
         let types = Arc::new(Types::new(self.types.iter().map(without).collect()));
         self.laid_out = Some((dry, types.clone()));
         types
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests say so by failing")]
+mod tests {
+    use headstart_cloud::catalog::{Catalog, Source};
+
+    use super::*;
+
+    #[test]
+    fn what_ran_dry_again_and_again_is_still_tried_every_few_seconds_for_want_of_others() {
+        let types = Catalog::load(&Source::Kwok).unwrap().types().clone();
+        let offering = key_of(&types[0], &types[0].offerings[0]);
+        let dry = DryOffering { offering: offering.clone(), lasts: None };
+        let mut capacity = Capacity::new(types, 7);
+        let mut now = Time(1_000);
+        for _ in 0..10 {
+            capacity.ran_dry(now, &dry);
+            capacity.probed(now);
+            assert!(!capacity.can_gamble(now), "not twice at once");
+            now = now + Duration::from_secs(15);
+        }
+        assert!(!capacity.can_probe(now), "its own time is minutes away");
+        assert!(capacity.can_gamble(now));
+        let sold = |types: &Arc<Types>| types[0].offerings[0].available;
+        assert!(!sold(&capacity.types(now, Mood::Desperate)));
+        assert!(sold(&capacity.types(now, Mood::Reckless)));
+
+        capacity.was_bought(&offering);
+        assert!(!capacity.can_gamble(now), "there is nothing to try");
     }
 }

@@ -228,6 +228,11 @@ impl PodAffinity {
 type NodeTerms = (Vec<Requirements>, Vec<Weighted<Requirements>>);
 
 impl Affinity {
+    /// Drops what is asked of nodes.
+    pub(crate) fn forget_nodes(&mut self) {
+        self.nodes = None;
+    }
+
     pub(crate) fn nodes(&self) -> Result<NodeTerms, Fault> {
         let Some(affinity) = &self.nodes else { return Ok(NodeTerms::default()) };
         let (mut required, mut preferred) = (Vec::new(), Vec::new());

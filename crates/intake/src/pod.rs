@@ -277,7 +277,11 @@ impl Pod {
     }
 
     /// The pod as it is kept.
-    pub(crate) fn kept(self, pooled: &mut Pooled) -> KeptPod {
+    pub(crate) fn kept(mut self, pooled: &mut Pooled) -> KeptPod {
+        if self.metadata.owner_references.iter().any(|owner| owner.kind == "DaemonSet") {
+            // Its controller has chosen the node, and says so by a field that nobody else asks for.
+            self.spec.affinity.forget_nodes();
+        }
         let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
         let shape = self.spec.shape(self.metadata.labels(), statuses).map_err(|fault| fault.within("spec"));
         let (is_over, is_leaving) = (self.is_over(), self.metadata.is_leaving());

@@ -404,3 +404,31 @@ spec: {containers: [{name: b, resources: {requests: {cpu: 2}}}]}
         ! Pod a: metadata.name: appears more than once; the last one counts
     ");
 }
+
+#[test]
+fn a_daemons_pod_counts_on_the_node_that_its_controller_chose() {
+    let taken = take(
+        r"
+apiVersion: v1
+kind: Node
+metadata: {name: one}
+status: {allocatable: {cpu: '4', pods: '10'}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: agent
+  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]
+spec:
+  nodeName: one
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [one]}]}]
+  containers: [{name: c, resources: {requests: {cpu: '3'}}}]
+",
+    );
+    assert_eq!(taken.diagnostics, []);
+    assert_eq!(taken.snapshot.nodes[0].requested.get("cpu").to_string(), "3");
+    assert_eq!(taken.snapshot.nodes[0].daemon_requested.get("cpu").to_string(), "3");
+}

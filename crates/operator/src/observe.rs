@@ -30,7 +30,7 @@ use crate::{drive, health};
 /// What the numbers come from; no more is asked for than one needs to read.
 const KINDS: [Kind; 3] = [Kind::NodeClaim, Kind::Node, Kind::Pod];
 /// How long the first lists may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often the viewer is shown something.
 const TICK: Duration = Duration::from_millis(100);
 

@@ -267,12 +267,17 @@ impl Provision {
         let now = out.now.time;
         let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
         let mut plan = solve(&taken.snapshot, Packing::Compat);
-        if !plan.unplaced.is_empty() && capacity.can_probe(now) {
-            let desperate = self.taken(store, &capacity.types(now, Mood::Desperate), now);
-            let other = solve(&desperate.snapshot, Packing::Compat);
-            if other.unplaced.len() < plan.unplaced.len() {
-                (taken, plan) = (desperate, other);
+        let moods = [(Mood::Desperate, capacity.can_probe(now)), (Mood::Reckless, capacity.can_gamble(now))];
+        for (mood, _) in moods.into_iter().filter(|(_, may)| *may) {
+            if plan.unplaced.is_empty() {
+                break;
+            }
+            let other = self.taken(store, &capacity.types(now, mood), now);
+            let other_plan = solve(&other.snapshot, Packing::Compat);
+            if other_plan.unplaced.len() < plan.unplaced.len() {
+                (taken, plan) = (other, other_plan);
                 capacity.probed(now);
+                break;
             }
         }
         self.realize(store, &taken, &plan, out);
