@@ -24,7 +24,7 @@ On a terminal: q quits, the space bar pauses. Elsewhere: a line for each decisio
 Exit status: 0 if every pod ran and no instance is left, or if you quit; 1 if not, or if --for was too short to tell.
 
 Examples:
-  headstart demo                    half a minute or less
+  headstart demo                    about ten seconds
   headstart demo --speed 5          slowly
   headstart demo --speed 0 | less   all at once, as lines")]
 pub(crate) struct Args {

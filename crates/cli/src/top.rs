@@ -11,7 +11,7 @@ use headstart_engine::overview::Overview;
 use headstart_operator::{Note, ObserveOptions, View, observe};
 
 use crate::output::Paint;
-use crate::screen::{self, Entry, Frame, Key, Log, Mark, Size, Terminal};
+use crate::screen::{self, Entry, Frame, Key, Log, Mark, Said, Size, Terminal};
 
 /// Watch a cluster: pods that wait and run, nodes by type, what they cost, and what Karpenter or Headstart tells
 ///
@@ -145,12 +145,14 @@ fn remarks(view: &View<'_>, overview: &Overview) -> Vec<String> {
     let unknown: usize = unknown.map(|group| group.count).sum();
     let mut remarks = view.remarks.clone();
     if unknown > 0 {
-        remarks.push(format!("the catalog has no price for {unknown} nodes; choose another with --catalog"));
+        remarks.push(format!(
+            "the catalog has no price for {unknown} of the nodes; choose another with --catalog"
+        ));
     }
     remarks
 }
 
 fn entry(note: &Note) -> Entry {
     let mark = if note.warning { Mark::Warning } else { Mark::Ordinary };
-    Entry::new(note.at, mark, format!("{} {}: {}", note.about, note.reason, note.message))
+    Entry::new(note.at, mark, Said::about(&note.about, &format!("{}: {}", note.reason, note.message)))
 }

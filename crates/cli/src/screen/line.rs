@@ -11,6 +11,14 @@ pub(crate) struct Said {
     pub(super) nameless: String,
 }
 
+impl Said {
+    /// Something said by a Kubernetes event about an object, such as `pod/web-1`.
+    pub(crate) fn about(object: &str, what: &str) -> Self {
+        let kind = object.split_once('/').map_or(object, |(kind, _)| kind);
+        Self { text: format!("{object} {what}"), nameless: format!("{kind} {what}") }
+    }
+}
+
 impl From<String> for Said {
     fn from(text: String) -> Self {
         Self { nameless: text.clone(), text }

@@ -142,11 +142,15 @@ fn what_is_alike_is_one_line() {
     {
         log.push(Entry::new(Wall(NOON.0 + millis), Mark::Ordinary, made(claim, price)));
     }
+    for pod in ["pod/web-1", "pod/web-2"] {
+        log.push(Entry::new(Wall(NOON.0 + 9_000), Mark::Ordinary, Said::about(pod, "Nominated: to a node")));
+    }
     let lines: Vec<String> = log.take().iter().map(|entry| entry.line(Paint::PLAIN)).collect();
     assert_snapshot!(lines.join("\n"), @r"
     12:00:00  2 × created · $1.000/h
     12:00:00  created · c · $2.000/h
     12:00:05  created · d · $2.000/h
+    12:00:09  2 × pod Nominated: to a node
     ");
 }
 
