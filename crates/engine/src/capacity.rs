@@ -144,7 +144,6 @@ impl Capacity {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests say so by failing")]
 mod tests {
     use headstart_cloud::catalog::{Catalog, Source};
 

@@ -192,11 +192,9 @@ pub(crate) fn number(number: usize) -> String {
 }
 
 fn pods(overview: &Overview) -> String {
-    let mut text = format!("{} running, {} waiting", number(overview.bound), number(overview.waiting));
-    if let Some(oldest) = overview.oldest {
-        text += &format!(" (oldest {})", duration(oldest));
-    }
-    text
+    let oldest = overview.oldest.map(|oldest| format!(" (oldest {})", duration(oldest)));
+    let (running, waiting) = (number(overview.bound), number(overview.waiting));
+    format!("{running} running, {waiting} waiting{}", oldest.unwrap_or_default())
 }
 
 fn fleet(overview: &Overview) -> String {

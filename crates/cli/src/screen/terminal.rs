@@ -30,7 +30,10 @@ pub(crate) enum Key {
 
 /// A terminal that is drawn on.
 #[derive(Debug)]
-pub(crate) struct Terminal(());
+pub(crate) struct Terminal {
+    stdin: io::Stdin,
+    stdout: io::Stdout,
+}
 
 impl Terminal {
     /// Whether there is a terminal to draw on and to read keys from.
@@ -49,7 +52,7 @@ impl Terminal {
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         *FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         // From here on dropping it gives the terminal back.
-        let terminal = Self(());
+        let mut terminal = Self { stdin: io::stdin(), stdout: io::stdout() };
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -58,13 +61,13 @@ impl Terminal {
             }));
         });
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-        write(ENTER)?;
+        write(&mut terminal.stdout, ENTER)?;
         Ok(terminal)
     }
 
     /// How much there is room for.
     pub(crate) fn size(&self) -> Size {
-        let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        let size = tcgetwinsize(&self.stdout).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
         let (columns, rows) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
         Size { columns: columns.into(), rows: rows.into() }
     }
@@ -72,19 +75,18 @@ impl Terminal {
     /// Draws lines over what was there.
     pub(crate) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         let lines: Vec<String> = lines.iter().map(|line| format!("{line}\u{1b}[K")).collect();
-        write(&format!("\u{1b}[H{}\u{1b}[J", lines.join("\r\n")))
+        write(&mut self.stdout, &format!("\u{1b}[H{}\u{1b}[J", lines.join("\r\n")))
     }
 
     /// Waits so long for a key.
     pub(crate) fn key(&mut self, wait: Duration) -> Option<Key> {
-        let stdin = io::stdin();
         let timeout = Timespec::try_from(wait).ok()?;
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.stdin, PollFlags::IN)];
         if poll(&mut fds, Some(&timeout)).ok()? == 0 {
             return None;
         }
         let mut bytes = [0; 64];
-        let count = rustix::io::read(&stdin, &mut bytes).ok()?;
+        let count = rustix::io::read(&self.stdin, &mut bytes).ok()?;
         // A terminal that has gone away has no keys any more.
         if count == 0 { Some(Key::Quit) } else { meaning(&bytes[..count]) }
     }
@@ -110,13 +112,12 @@ fn give_back() {
     let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(found) = found {
         // There is nobody to tell if it does not work.
-        let _ = write(LEAVE);
+        let _ = write(&mut io::stdout(), LEAVE);
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &found);
     }
 }
 
-fn write(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+fn write(stdout: &mut io::Stdout, text: &str) -> io::Result<()> {
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
