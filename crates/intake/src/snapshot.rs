@@ -226,11 +226,7 @@ impl<'a> Builder<'a> {
             let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
             match machine.node(pool.unwrap_or(catalog), csi) {
                 Ok(node) => {
-                    let mut used = machine.capacity();
-                    if let Some(launching) = node.launching.as_ref().filter(|_| used.is_empty()) {
-                        used = Arc::new(launching.most(&node.labels, &self.snapshot.well_known));
-                    }
-                    self.count(of.as_ref(), &used);
+                    self.count(of.as_ref(), &machine.capacity());
                     self.snapshot.nodes.push(node);
                 }
                 Err(fault) => self.fault(format!("Node {}", meta.name), fault),
