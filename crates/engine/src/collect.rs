@@ -134,11 +134,14 @@ impl Collect {
         }
     }
 
-    /// Takes notice that a look at an instance ended.
-    pub(crate) fn inspected(&mut self, id: &ProviderId, is_gone: bool) {
-        if is_gone {
-            self.orphans.remove(id);
-        }
+    /// Takes notice that an instance is gone.
+    pub(crate) fn gone(&mut self, id: &ProviderId) {
+        self.orphans.remove(id);
+    }
+
+    /// Takes notice that a claim's instance is there after all; the next list tells if it still is missing.
+    pub(crate) fn found(&mut self, claim: &str) {
+        self.missing.remove(claim);
     }
 
     /// Takes notice of all instances.

@@ -236,13 +236,17 @@ impl Engine {
                 if is_gone {
                     self.errands.forgive(&errand);
                     self.machines.gone.insert(id.clone());
-                    self.collect.inspected(id, true);
+                    self.collect.gone(id);
                     self.drain.mark_instance(id, &self.store);
                     if let Some(claim) = self.owner_of(id) {
                         self.drain.mark_claim(&claim);
                     }
                 } else if matches!((&effect, &outcome), (Effect::Terminate(_), Outcome::Done(_))) {
                     self.with_out(now, |this, out| this.drain.ending(id, &this.store, out));
+                } else if matches!((&effect, &outcome), (Effect::Inspect(_), Outcome::Done(_)))
+                    && let Some(claim) = self.owner_of(id)
+                {
+                    self.collect.found(&claim);
                 }
             }
             Errand::Evict(key) => {

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::decode::Fault;
 use crate::diagnostic::Diagnostic;
-use crate::node::machines;
+use crate::node::{Machine, machines};
 use crate::pod::{KeptPod, Made, PodVolume};
 use crate::spread::{Defaults, controller};
 use crate::storage::Claim;
@@ -215,16 +215,17 @@ impl<'a> Builder<'a> {
         for machine in machines(&self.world.nodes, &self.world.claims) {
             let Some(meta) = machine.meta() else { continue };
             let of = meta.labels.get(NODE_POOL).cloned();
+            let types = of.as_ref().and_then(|pool| by_pool.get(&**pool)).unwrap_or(catalog);
             if machine.is_leaving() {
                 leaving.extend(machine.node.map(|node| node.metadata.name.clone()));
                 if self.sight.counts_leaving() {
-                    self.count(of.as_ref(), &machine.capacity());
+                    let used = self.most_used(&machine, types);
+                    self.count(of.as_ref(), &used);
                 }
                 continue;
             }
             let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&node.metadata.name));
-            let pool = meta.labels.get(NODE_POOL).and_then(|pool| by_pool.get(&**pool));
-            match machine.node(pool.unwrap_or(catalog), csi) {
+            match machine.node(types, csi) {
                 Ok(node) => {
                     self.count(of.as_ref(), &machine.capacity());
                     self.snapshot.nodes.push(node);
@@ -233,6 +234,19 @@ impl<'a> Builder<'a> {
             }
         }
         leaving
+    }
+
+    /// What a machine has, or the most that it may have if nobody has told yet.
+    ///
+    /// The solver does this for machines that stay; it never sees those that leave.
+    fn most_used(&self, machine: &Machine<'_>, types: &Arc<Types>) -> Arc<Resources> {
+        let told = machine.capacity();
+        let launching =
+            machine.node(types, None).ok().and_then(|node| node.launching.map(|l| (l, node.labels)));
+        match launching.filter(|_| told.is_empty()) {
+            Some((launching, labels)) => Arc::new(launching.most(&labels, &self.snapshot.well_known)),
+            None => told,
+        }
     }
 
     /// Counts a machine against the limits of its pool.

@@ -6,6 +6,7 @@ use crate::catalog::{InstanceType, Offering};
 use crate::labels::WellKnown;
 use crate::requirement::Requirement;
 use crate::requirements::Requirements;
+use crate::resources::Resources;
 use crate::snapshot::Labels;
 use crate::types::Types;
 
@@ -35,6 +36,16 @@ impl Launching {
             asked.replace(Requirement::any_of(key, &[value]));
         }
         asked
+    }
+
+    /// The most of every resource that the launch may end with, once some labels are known.
+    pub fn most(&self, known: &Labels, well_known: &WellKnown) -> Resources {
+        let asked = self.asked(known);
+        let mut most = Resources::default();
+        for outcome in self.outcomes(&asked, well_known) {
+            most.max(&outcome.instance_type.capacity);
+        }
+        most
     }
 
     /// Everything that a launch which asks for this may end with.

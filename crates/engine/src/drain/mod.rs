@@ -2,7 +2,7 @@
 
 mod pods;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use headstart_api::annotations::{TERMINATION_FINALIZER, TERMINATION_TIMESTAMP};
@@ -29,6 +29,8 @@ const LEAST_DRAIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often the cloud is asked whether an instance has ended.
 const ENDED: Duration = Duration::from_secs(5);
+/// How far behind the cloud's list of instances may be.
+const LIST_LAG: Duration = Duration::from_secs(30);
 
 /// Something that goes away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +43,24 @@ enum Target {
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     agenda: Agenda<Target>,
-    /// Claims without a known instance for which the cloud has been searched, by uid.
-    searched: BTreeSet<String>,
+    /// Claims without a known instance, by uid: how far the search for one has come.
+    searches: BTreeMap<String, Search>,
     /// Claims for which it is being searched, and those for which it has to be, by name.
     searching: BTreeSet<String>,
     lost: BTreeSet<String>,
+    /// When the cloud was last searched.
+    search_asked: Time,
     /// When the cloud may be searched again.
     search_at: Time,
+}
+
+/// How far the search for a claim's instance has come.
+#[derive(Clone, Copy, Debug)]
+enum Search {
+    /// Missed since then.
+    Since(Time),
+    /// There is none.
+    Vain,
 }
 
 impl Drain {
@@ -141,6 +154,7 @@ impl Drain {
             && out.ask(Errand::Search, Effect::Instances)
         {
             self.searching = std::mem::take(&mut self.lost);
+            self.search_asked = out.now.time;
             self.search_at = out.now.time + ENDED;
         }
     }
@@ -202,7 +216,8 @@ impl Drain {
             if out.errands.is_flying(&Errand::Launch(claim.name().to_owned())) {
                 return Some(AGAIN);
             }
-            if !machines.barren.contains(uid) && !self.searched.contains(uid) {
+            let search = self.searches.entry(uid.clone()).or_insert(Search::Since(out.now.time));
+            if !machines.barren.contains(uid) && matches!(search, Search::Since(_)) {
                 if !self.searching.contains(claim.name()) {
                     self.lost.insert(claim.name().to_owned());
                 }
@@ -217,7 +232,7 @@ impl Drain {
         let object = claim.metadata.object(Kind::NodeClaim);
         let effect = Effect::Patch { object, part: Part::Main, patch: json!({ "metadata": metadata }) };
         if out.ask(Errand::Claim(claim.name().to_owned()), effect) {
-            self.searched.remove(uid);
+            self.searches.remove(uid);
         }
         Some(AGAIN)
     }
@@ -229,13 +244,21 @@ impl Drain {
         store: &Store,
     ) -> Vec<(String, Instance)> {
         let mut found = Vec::new();
+        let asked = self.search_asked;
+        self.searches.retain(|uid, _| store.claims.values().any(|claim| claim.metadata.uid == *uid));
         for name in std::mem::take(&mut self.searching) {
             let Some(claim) = store.claims.get(&name) else { continue };
             self.agenda.mark(Target::Claim(name));
             let uid = claim.metadata.uid.clone();
             match instances.map(|instances| Machines::found(instances, &uid)) {
                 Some(Some(instance)) => found.push((uid, instance.clone())),
-                Some(None) => drop(self.searched.insert(uid)),
+                Some(None) => {
+                    self.searches.entry(uid).and_modify(|search| {
+                        if matches!(search, Search::Since(since) if asked >= *since + LIST_LAG) {
+                            *search = Search::Vain;
+                        }
+                    });
+                }
                 None => {}
             }
         }

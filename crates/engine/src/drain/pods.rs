@@ -12,9 +12,6 @@ use crate::time::Wall;
 /// How long after its time a pod that does not go is no longer waited for.
 const STUCK: Duration = Duration::from_mins(1);
 
-/// The least time that a pod is given.
-const SHORTEST: Duration = Duration::from_secs(1);
-
 /// The order in which pods leave: what others rely on goes last.
 fn tier(pod: &Pod) -> (bool, bool) {
     (pod.is_critical, pod.is_daemon)
@@ -27,14 +24,20 @@ fn is_drainable(pod: &Pod, now: Wall) -> bool {
 }
 
 /// Whether a pod must go now to be gone in time.
-fn is_due(pod: &Pod, deadline: Option<Wall>, now: Wall) -> bool {
-    let Some(deadline) = deadline else { return false };
+fn is_due(pod: &Pod, deadline: Wall, now: Wall) -> bool {
     match (pod.deleted, pod.grace) {
-        // To be asked again with less time must still make a difference.
-        (Some(deleted), _) => deleted > deadline && deleted > now + SHORTEST,
+        // Half of what it was granted: it is in time, and asked a few times at most even if the API server's clock is ahead.
+        (Some(deleted), _) => {
+            deleted > deadline && pod.granted.is_none_or(|granted| granted > 2 * left(deadline, now))
+        }
         (None, Some(grace)) => now.0 > deadline.0 - i64::from(grace) * 1000,
         (None, None) => false,
     }
+}
+
+/// Seconds until a deadline, at least one.
+fn left(deadline: Wall, now: Wall) -> u32 {
+    u32::try_from(((deadline.0 - now.0) / 1000).max(1)).unwrap_or(u32::MAX / 2)
 }
 
 /// Asks pods to leave, those that others rely on last; how many are still there.
@@ -48,9 +51,12 @@ pub(super) fn drain(
     let now = out.now.wall;
     let waiting: Vec<&Pod> =
         store.pods_on(node.name()).filter(|pod| !pod.is_over && is_drainable(pod, now)).collect();
-    let (due, others): (Vec<&Pod>, Vec<&Pod>) = waiting.iter().partition(|pod| is_due(pod, deadline, now));
-    for pod in due {
-        force(pod, deadline, out);
+    let mut others = Vec::new();
+    for pod in &waiting {
+        match deadline.filter(|deadline| is_due(pod, *deadline, now)) {
+            Some(deadline) => force(pod, deadline, out),
+            None => others.push(*pod),
+        }
     }
     let Some(first) = others.iter().map(|pod| tier(pod)).min() else { return waiting.len() };
     let reason = claim
@@ -84,16 +90,15 @@ pub(super) fn attached<'a>(node: &'a Node, store: &'a Store, now: Wall) -> Vec<&
 }
 
 /// Deletes a pod with what is left of its time.
-fn force(pod: &Pod, deadline: Option<Wall>, out: &mut Out<'_>) {
-    let left = deadline.map_or(0, |deadline| (deadline.0 - out.now.wall.0) / 1000);
-    let grace = u32::try_from(left.max(1)).unwrap_or(1);
+fn force(pod: &Pod, deadline: Wall, out: &mut Out<'_>) {
+    let grace = left(deadline, out.now.wall);
     let effect = Effect::Delete { object: pod.object(), grace: Some(grace) };
     if out.ask(Errand::Evict(pod.key()), effect) {
-        let when = deadline.map(|deadline| deadline.stamp().to_string()).unwrap_or_default();
         let message = format!(
-            "Deleting the pod to accommodate the terminationTime {when} of the node. The pod was granted {grace} seconds of \
+            "Deleting the pod to accommodate the terminationTime {} of the node. The pod was granted {grace} seconds of \
              grace-period of its {} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt \
              annotation.",
+            deadline.stamp(),
             pod.grace.unwrap_or(0)
         );
         out.note(pod.object(), "Disrupted", message);

@@ -19,6 +19,8 @@ pub(crate) struct Meta {
     pub(crate) generation: Option<i64>,
     creation_timestamp: Option<jiff::Timestamp>,
     deletion_timestamp: Option<jiff::Timestamp>,
+    /// Seconds that it was given to end when it was last asked to.
+    pub(crate) deletion_grace_period_seconds: Option<u32>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) finalizers: Vec<String>,

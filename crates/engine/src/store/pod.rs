@@ -28,6 +28,8 @@ pub(crate) struct Pod {
     pub(crate) owner: Option<Arc<str>>,
     pub(crate) nominated: Option<Arc<str>>,
     pub(crate) deleted: Option<Wall>,
+    /// Seconds that it was given to end when it was last asked to.
+    pub(crate) granted: Option<u32>,
     pub(crate) started: Option<Wall>,
     pub(crate) priority: i32,
     /// Seconds it has to end.
@@ -156,6 +158,7 @@ impl Pod {
             age: metadata.age(),
             created: metadata.created(),
             deleted: metadata.deleted(),
+            granted: metadata.deletion_grace_period_seconds,
             owner: metadata.controller().map(|owner| owner.uid.as_str().into()),
             is_daemon: owned_by("DaemonSet"),
             is_mirror: owned_by("Node"),

@@ -144,10 +144,15 @@ impl Api {
             self.remove(now, by, object.kind, &key, (*old).clone());
             return Ok(None);
         }
-        let deadline = now + u64::from(grace) * 1000;
+        let mut deadline = now + u64::from(grace) * 1000;
         let known = old.pointer("/metadata/deletionTimestamp").and_then(Value::as_str);
-        if known.and_then(Moment::of_stamp).is_some_and(|known| known <= deadline) {
-            return Ok(Some(old));
+        if let Some(known) = known.and_then(Moment::of_stamp) {
+            let granted =
+                old.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
+            if granted <= u64::from(grace) {
+                return Ok(Some(old));
+            }
+            deadline = Moment(known.0 - (granted - u64::from(grace)) * 1000);
         }
         let mut new = (*old).clone();
         new["metadata"]["deletionTimestamp"] = json!(deadline.stamp());

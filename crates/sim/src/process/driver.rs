@@ -165,7 +165,7 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
         Effect::Instances => {
             let mut then = now;
             if ground.strikes(Fault::InstancesLag) {
-                then.0 = then.0.saturating_sub(ground.severity(Fault::InstancesLag, (1_000, 60_000)));
+                then.0 = then.0.saturating_sub(ground.severity(Fault::InstancesLag, (1_000, 30_000)));
             }
             Ok(Known::Instances(ground.cloud.list(then)))
         }

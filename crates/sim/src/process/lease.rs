@@ -64,8 +64,6 @@ impl Processes<'_> {
                 self.apply(ground, number, Event::Leading(true));
                 self.think(ground, number);
             }
-        } else {
-            self.slept(ground, number);
         }
     }
 

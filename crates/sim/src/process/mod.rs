@@ -151,6 +151,7 @@ impl<'a> Processes<'a> {
             ground.time.at(until, Happening::Process(number, due));
             return;
         }
+        self.slept(ground, number);
         match due {
             Due::Start => self.birth(ground, number),
             Due::Wake(_, at) => {
@@ -162,10 +163,7 @@ impl<'a> Processes<'a> {
             Due::List(_, kind) => self.list(ground, number, kind),
             Due::Watch(_, kind) => self.watch(ground, number, kind),
             Due::Tick(_) => self.tick(ground, number),
-            Due::Resume(_) => {
-                self.all[number].paused_until = None;
-                self.slept(ground, number);
-            }
+            Due::Resume(_) => self.all[number].paused_until = None,
             Due::Answer(_, answer) => self.answered(ground, number, *answer),
         }
     }
