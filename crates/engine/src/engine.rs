@@ -201,6 +201,15 @@ impl Engine {
         let until = self.errands.until(&errand);
         match &errand {
             Errand::Make(name) => {
+                match &outcome {
+                    Outcome::Done(Fact::Object(claim)) => {
+                        if let Some(uid) = uid_of(claim) {
+                            self.machines.made(uid);
+                        }
+                    }
+                    Outcome::Unknown { .. } => self.claims.unanswered(now.time, name),
+                    _ => {}
+                }
                 let touched =
                     self.with_out(now, |this, out| this.provision.made(name, outcome, &mut this.store, out));
                 self.route(now, touched);
@@ -310,9 +319,7 @@ impl Engine {
     fn read(&mut self, now: Now, name: &str, outcome: Outcome) {
         let touched = match outcome {
             Outcome::Done(Fact::Object(value)) => {
-                let uid =
-                    value.pointer("/metadata/uid").and_then(serde_json::Value::as_str).map(str::to_owned);
-                self.collect.read(name, uid.as_deref());
+                self.collect.read(name, uid_of(&value));
                 self.store.made(value)
             }
             Outcome::Refused(Refusal::NotFound) => {
@@ -342,6 +349,10 @@ impl Engine {
         };
         self.route(now, touched);
     }
+}
+
+fn uid_of(object: &serde_json::Value) -> Option<&str> {
+    object.pointer("/metadata/uid")?.as_str()
 }
 
 fn claim_ref(name: &str) -> ObjectRef {

@@ -96,7 +96,7 @@ fn cloud_fate(ground: &mut Ground) -> Fate {
         return Fate::Unanswered;
     }
     if ground.strikes(Fault::CallLate) {
-        return Fate::Late(ground.severity(Fault::CallLate, (100, 60_000)));
+        return Fate::Late(ground.severity(Fault::CallLate, (100, 25_000)));
     }
     Fate::Fine
 }

@@ -3,6 +3,7 @@
 //! Every step looks at what is observed and asks for the one next change, so that it does not matter where a predecessor
 //! stopped.
 
+mod echoes;
 mod launch;
 mod node;
 mod status;
@@ -28,6 +29,7 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
+use echoes::Echoes;
 use status::{Trouble, desired};
 
 /// How long a launch may take.
@@ -41,6 +43,7 @@ pub(crate) struct Claims {
     agenda: Agenda<String>,
     /// Why launches failed, by claim.
     trouble: BTreeMap<String, Trouble>,
+    echoes: Echoes,
     well_known: WellKnown,
 }
 
@@ -55,7 +58,7 @@ pub(crate) enum News {
 
 impl Claims {
     pub(crate) fn new(well_known: WellKnown) -> Self {
-        Self { agenda: Agenda::default(), trouble: BTreeMap::new(), well_known }
+        Self { agenda: Agenda::default(), trouble: BTreeMap::new(), echoes: Echoes::default(), well_known }
     }
 
     pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
@@ -63,6 +66,7 @@ impl Claims {
             Touched::Claim { name, .. } => {
                 if !store.claims.contains_key(name) {
                     self.trouble.remove(name);
+                    self.echoes.gone(name);
                 }
                 self.agenda.mark(name.clone());
             }
@@ -78,6 +82,11 @@ impl Claims {
     /// Looks at a claim again, then.
     pub(crate) fn at(&mut self, time: Time, claim: &str) {
         self.agenda.at(time, claim.to_owned());
+    }
+
+    /// Takes notice that nobody knows whether a claim was made.
+    pub(crate) fn unanswered(&mut self, now: Time, claim: &str) {
+        self.echoes.unanswered(now, claim);
     }
 
     pub(crate) fn wake(&self) -> Option<Time> {
@@ -110,6 +119,10 @@ impl Claims {
         out: &mut Out<'_>,
         news: &mut Vec<News>,
     ) {
+        if self.echoes.is_one(claim.name()) {
+            remove(claim, "made_twice", out);
+            return;
+        }
         if self.is_overdue(claim, out, news) {
             return;
         }
@@ -292,13 +305,17 @@ impl Claims {
                 self.fail(&name, "LaunchFailed", message);
                 return None;
             }
-            Outcome::Refused(Refusal::Cloud(error)) => error,
+            Outcome::Refused(Refusal::Cloud(error)) => {
+                if error.outcome_unknown() {
+                    machines.lost(uid);
+                }
+                error
+            }
             Outcome::Refused(other) => {
                 self.fail(&name, "LaunchFailed", &format!("{other:?}"));
                 return None;
             }
         };
-        machines.refused(uid);
         let reason = match error {
             CloudError::InsufficientCapacity { dry, .. } => {
                 for dry in dry {

@@ -29,8 +29,8 @@ const LEAST_DRAIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often the cloud is asked whether an instance has ended.
 const ENDED: Duration = Duration::from_secs(5);
-/// How far behind the cloud's list of instances may be.
-const LIST_LAG: Duration = Duration::from_secs(30);
+/// How long an instance may be missing from the cloud's list: its launch may arrive late, and the list be behind.
+const UNSEEN: Duration = Duration::from_mins(1);
 
 /// Something that goes away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -216,8 +216,7 @@ impl Drain {
             if out.errands.is_flying(&Errand::Launch(claim.name().to_owned())) {
                 return Some(AGAIN);
             }
-            let search = self.searches.entry(uid.clone()).or_insert(Search::Since(out.now.time));
-            if !machines.barren.contains(uid) && matches!(search, Search::Since(_)) {
+            if !machines.has_none(uid) && self.is_sought(uid, out.now.time) {
                 if !self.searching.contains(claim.name()) {
                     self.lost.insert(claim.name().to_owned());
                 }
@@ -237,6 +236,12 @@ impl Drain {
         Some(AGAIN)
     }
 
+    /// Whether a claim's instance is still being searched for.
+    fn is_sought(&mut self, uid: &str, now: Time) -> bool {
+        let search = self.searches.entry(uid.to_owned()).or_insert(Search::Since(now));
+        matches!(search, Search::Since(_))
+    }
+
     /// Takes notice of all instances, or that they could not be told; those found, by the uid of their claim.
     pub(crate) fn searched(
         &mut self,
@@ -254,7 +259,7 @@ impl Drain {
                 Some(Some(instance)) => found.push((uid, instance.clone())),
                 Some(None) => {
                     self.searches.entry(uid).and_modify(|search| {
-                        if matches!(search, Search::Since(since) if asked >= *since + LIST_LAG) {
+                        if matches!(search, Search::Since(since) if asked >= *since + UNSEEN) {
                             *search = Search::Vain;
                         }
                     });
