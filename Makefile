@@ -62,11 +62,13 @@ $(DENY):
 
 .PHONY: test binaries sim soak suites bench bench-reaction
 test: ## Everything that must hold: `make check`, then the tests on real control planes
-	@echo "== 1/3 format, lints, unit tests, licences"
+	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
-	@echo "== 2/3 programs of the testbed (built once, about 10 minutes)"
+	@echo "== 2/4 simulated clusters in which things go wrong"
+	$(CARGO) run --quiet --package headstart-sim -- --seeds 300 --jobs $$(nproc)
+	@echo "== 3/4 programs of the testbed (built once, about 10 minutes)"
 	@$(MAKE) --no-print-directory binaries
-	@echo "== 3/3 tests on real control planes"
+	@echo "== 4/4 tests on real control planes"
 	$(CARGO) test --package headstart-testbed --tests --no-fail-fast -- --test-threads 2
 
 binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the cache

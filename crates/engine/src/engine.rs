@@ -119,7 +119,8 @@ impl Engine {
         self.collect.poll(store, machines, &mut out);
         if self.collect.is_listed() {
             self.pools.poll(store, &mut out);
-            for news in self.claims.poll(store, &self.capacity, machines, &mut out) {
+            let is_echo = |claim: &str| self.provision.is_echo(claim);
+            for news in self.claims.poll(store, &self.capacity, machines, is_echo, &mut out) {
                 self.pools.hear(&news, store);
             }
             self.drain.poll(store, machines, &mut out);
@@ -201,14 +202,10 @@ impl Engine {
         let until = self.errands.until(&errand);
         match &errand {
             Errand::Make(name) => {
-                match &outcome {
-                    Outcome::Done(Fact::Object(claim)) => {
-                        if let Some(uid) = uid_of(claim) {
-                            self.machines.made(uid);
-                        }
-                    }
-                    Outcome::Unknown { .. } => self.claims.unanswered(now.time, name),
-                    _ => {}
+                if let Outcome::Done(Fact::Object(claim)) = &outcome
+                    && let Some(uid) = uid_of(claim)
+                {
+                    self.machines.made(uid);
                 }
                 let touched =
                     self.with_out(now, |this, out| this.provision.made(name, outcome, &mut this.store, out));
@@ -253,9 +250,9 @@ impl Engine {
                 } else if matches!((&effect, &outcome), (Effect::Terminate(_), Outcome::Done(_))) {
                     self.with_out(now, |this, out| this.drain.ending(id, &this.store, out));
                 } else if matches!((&effect, &outcome), (Effect::Inspect(_), Outcome::Done(_)))
-                    && let Some(claim) = self.owner_of(id)
+                    && let Some(claim) = self.store.claim_with(id)
                 {
-                    self.collect.found(&claim);
+                    self.collect.found(claim.name());
                 }
             }
             Errand::Evict(key) => {
@@ -310,6 +307,9 @@ impl Engine {
             this.claims.launched(&claim, outcome, &mut this.capacity, &mut this.machines, &pods, out)
         });
         self.drain.mark_claim(name);
+        if let Outcome::Refused(Refusal::Cloud(CloudError::ClassNotReady { class, .. })) = outcome {
+            self.provision.refused(now.time, &class.name);
+        }
         if let Some(News::Failed { claim }) = news {
             self.provision.withdraw(now.time, &claim);
         }

@@ -34,6 +34,11 @@ impl Machines {
         self.doubtful.insert(uid.to_owned());
     }
 
+    /// Whether somebody else made a claim.
+    pub(crate) fn is_foreign(&self, uid: &str) -> bool {
+        !self.made.contains(uid)
+    }
+
     /// Whether a claim certainly has no instance, unless a launch is under way.
     pub(crate) fn has_none(&self, uid: &str) -> bool {
         self.made.contains(uid) && !self.doubtful.contains(uid) && !self.launched.contains_key(uid)

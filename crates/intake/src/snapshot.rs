@@ -50,6 +50,9 @@ pub trait Sight {
     /// Whether nodes that are going away still count against limits.
     fn counts_leaving(&self) -> bool;
 
+    /// Whether nodes may be bought from a pool now.
+    fn buys_from(&self, pool: &str) -> bool;
+
     /// How a pod without a node stands.
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_>;
 }
@@ -93,6 +96,10 @@ impl Sight for Plain {
 
     fn counts_leaving(&self) -> bool {
         false
+    }
+
+    fn buys_from(&self, _: &str) -> bool {
+        true
     }
 
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_> {
@@ -173,6 +180,7 @@ impl<'a> Builder<'a> {
         let mut by_pool = TypesByPool::new();
         for (pool, overlaid) in self.world.pools.iter().zip(overlaid) {
             match pool.pool() {
+                Ok(Some(pool)) if !self.sight.buys_from(&pool.name) => {}
                 Ok(Some(pool)) => self.snapshot.pools.push(Pool { types: overlaid.types.clone(), ..pool }),
                 Ok(None) => {}
                 Err(fault) => self.fault(format!("NodePool {}", pool.metadata.name), fault),

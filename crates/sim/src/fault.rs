@@ -43,7 +43,7 @@ faults! {
     WatchLag = "watch-lag",
     /// A watch breaks, and what happened meanwhile is only seen as a new list.
     WatchDropped = "watch-dropped",
-    /// A list comes from a replica that has fallen behind, so that time goes back.
+    /// A list arrives long after it was made.
     ListStale = "list-stale",
     /// A call to the cloud gets lost on the way.
     CallLost = "call-lost",

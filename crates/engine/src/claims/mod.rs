@@ -3,8 +3,8 @@
 //! Every step looks at what is observed and asks for the one next change, so that it does not matter where a predecessor
 //! stopped.
 
-mod echoes;
 mod launch;
+mod limits;
 mod node;
 mod status;
 
@@ -29,7 +29,6 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
-use echoes::Echoes;
 use status::{Trouble, desired};
 
 /// How long a launch may take.
@@ -43,7 +42,6 @@ pub(crate) struct Claims {
     agenda: Agenda<String>,
     /// Why launches failed, by claim.
     trouble: BTreeMap<String, Trouble>,
-    echoes: Echoes,
     well_known: WellKnown,
 }
 
@@ -58,7 +56,7 @@ pub(crate) enum News {
 
 impl Claims {
     pub(crate) fn new(well_known: WellKnown) -> Self {
-        Self { agenda: Agenda::default(), trouble: BTreeMap::new(), echoes: Echoes::default(), well_known }
+        Self { agenda: Agenda::default(), trouble: BTreeMap::new(), well_known }
     }
 
     pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
@@ -66,7 +64,6 @@ impl Claims {
             Touched::Claim { name, .. } => {
                 if !store.claims.contains_key(name) {
                     self.trouble.remove(name);
-                    self.echoes.gone(name);
                 }
                 self.agenda.mark(name.clone());
             }
@@ -84,11 +81,6 @@ impl Claims {
         self.agenda.at(time, claim.to_owned());
     }
 
-    /// Takes notice that nobody knows whether a claim was made.
-    pub(crate) fn unanswered(&mut self, now: Time, claim: &str) {
-        self.echoes.unanswered(now, claim);
-    }
-
     pub(crate) fn wake(&self) -> Option<Time> {
         self.agenda.wake()
     }
@@ -98,12 +90,18 @@ impl Claims {
         store: &Store,
         capacity: &Capacity,
         machines: &Machines,
+        is_echo: impl Fn(&str) -> bool,
         out: &mut Out<'_>,
     ) -> Vec<News> {
         let mut news = Vec::new();
         for name in self.agenda.take(out.now.time) {
             let Some(claim) = store.claims.get(&name) else { continue };
-            if !claim.is_assumed && !claim.is_leaving() {
+            if claim.is_assumed || claim.is_leaving() {
+                continue;
+            }
+            if is_echo(&name) {
+                remove(claim, "made_twice", out);
+            } else {
                 self.step(claim, store, capacity, machines, out, &mut news);
             }
         }
@@ -119,10 +117,6 @@ impl Claims {
         out: &mut Out<'_>,
         news: &mut Vec<News>,
     ) {
-        if self.echoes.is_one(claim.name()) {
-            remove(claim, "made_twice", out);
-            return;
-        }
         if self.is_overdue(claim, out, news) {
             return;
         }
@@ -139,7 +133,7 @@ impl Claims {
         }
         let launch = machines.launched.get(&claim.metadata.uid);
         if !claim.is_launched() && launch.is_none() {
-            self.launch(claim, capacity, out);
+            self.launch(claim, store, capacity, machines, out);
         }
         if let Some(patch) = launch::labels(claim, launch) {
             self.patch(claim, Part::Main, json!({ "metadata": { "labels": patch } }), out);
@@ -206,13 +200,29 @@ impl Claims {
     }
 
     /// Asks the cloud for an instance.
-    fn launch(&mut self, claim: &Claim, capacity: &Capacity, out: &mut Out<'_>) {
+    fn launch(
+        &mut self,
+        claim: &Claim,
+        store: &Store,
+        capacity: &Capacity,
+        machines: &Machines,
+        out: &mut Out<'_>,
+    ) {
         let errand = Errand::Launch(claim.name().to_owned());
         if out.errands.is_flying(&errand) {
             return;
         }
         if let Some(until) = out.errands.until(&errand).filter(|until| *until > out.now.time) {
             self.at(until, claim.name());
+            return;
+        }
+        if machines.is_foreign(&claim.metadata.uid)
+            && let Some(resource) = limits::exceeded(claim, store, machines, capacity.all(), &self.well_known)
+        {
+            if remove(claim, "limit_exceeded", out) {
+                let message = format!("there is no {resource} left for it in its pool's limits");
+                out.line(Level::Warning, message, &[("NodeClaim", claim.name()), ("NodePool", claim.pool())]);
+            }
             return;
         }
         let request = launch::request(claim, capacity.all(), &self.well_known);

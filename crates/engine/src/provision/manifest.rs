@@ -27,15 +27,15 @@ const MARK: usize = 10;
 /// The longest name that is also fit for a label.
 const LONGEST: usize = 63;
 
-/// The name of a claim: the same for the same pod of the same pool, as long as no claim of that name is there.
-pub(crate) fn name(store: &Store, pool: &NodePool, anchor: &str) -> String {
+/// The name of a claim: the same for the same pod of the same pool, as long as that name is not taken.
+pub(crate) fn name(store: &Store, pool: &NodePool, anchor: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let pool_name = pool.metadata.name.as_deref().unwrap_or_default();
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
     let stem: String = pool_name.chars().take(LONGEST - MARK - 1).collect();
     let anchored = |claim: &&Claim| claim.metadata.annotations.get(ANCHOR).is_some_and(|own| own == anchor);
     let known = store.claims.values().filter(anchored).count();
     let named = |n: usize| format!("{stem}-{}", mark(&[uid, anchor, &n.to_string()]));
-    (known..=usize::MAX).map(named).find(|name| !store.claims.contains_key(name)).unwrap_or_default()
+    (known..=usize::MAX).map(named).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// A few characters, by which to tell things apart that are made from different texts.

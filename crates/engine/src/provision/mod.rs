@@ -1,5 +1,6 @@
 //! From pods that wait to claims that are asked for.
 
+mod echoes;
 mod manifest;
 mod nominate;
 mod promises;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use crate::action::{Effect, ObjectRef};
 use crate::agenda::Agenda;
+use crate::backoff::Backoff;
 use crate::batch::Batch;
 use crate::capacity::{Capacity, Mood};
 use crate::errands::Errand;
@@ -31,9 +33,10 @@ use crate::report::Level;
 use crate::settings::Settings;
 use crate::store::{Pod, PodKey, Store, Touched};
 use crate::time::Time;
+use echoes::Echoes;
 use promises::Promises;
 use sight::Eyes;
-use strikes::Strikes;
+use strikes::{Strikes, need};
 
 /// How long pods that were left out wait before they are looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -53,7 +56,11 @@ pub(crate) struct Provision {
     well_known: WellKnown,
     batch: Batch,
     promises: Promises,
-    strikes: Strikes,
+    /// Needs for which a node was bought that could not be used: somebody taints every new node, a label never comes.
+    needs: Strikes<u64>,
+    /// Node classes that refused to be launched from though they seem ready.
+    classes: Strikes<String>,
+    echoes: Echoes,
     /// Pods that have been looked at, by uid.
     considered: BTreeSet<Arc<str>>,
     /// When to look again at pods that were left out.
@@ -73,12 +80,15 @@ pub(crate) struct Provision {
 
 impl Provision {
     pub(crate) fn new(settings: Settings, well_known: WellKnown) -> Self {
+        let seed = settings.seed;
         Self {
             settings,
             well_known,
             batch: Batch::default(),
             promises: Promises::default(),
-            strikes: Strikes::default(),
+            needs: Strikes::new(Backoff::millis(15_000, 600_000), seed),
+            classes: Strikes::new(Backoff::millis(1_000, 60_000), seed),
+            echoes: Echoes::default(),
             considered: BTreeSet::new(),
             again: None,
             making: BTreeMap::new(),
@@ -91,7 +101,14 @@ impl Provision {
     }
 
     fn eyes<'a>(&'a self, store: &'a Store, now: Time) -> Eyes<'a> {
-        Eyes { store, promises: &self.promises, strikes: &self.strikes, nominated: &self.nominated, now }
+        Eyes {
+            store,
+            promises: &self.promises,
+            needs: &self.needs,
+            classes: &self.classes,
+            nominated: &self.nominated,
+            now,
+        }
     }
 
     /// Looks again soon at pods that were left out.
@@ -117,7 +134,12 @@ impl Provision {
                         self.on_node_of(now, name, claim.is_initialized());
                     }
                 }
-                _ => self.withdraw(now, name),
+                gone => {
+                    if gone.is_none() {
+                        self.echoes.gone(name);
+                    }
+                    self.withdraw(now, name);
+                }
             },
             Touched::Node { provider_id, .. } => {
                 let claim = provider_id.as_ref().and_then(|id| store.claim_with(id));
@@ -130,6 +152,9 @@ impl Provision {
             | Touched::Doubtful { .. }
             | Touched::Other(Kind::ReplicaSet | Kind::StatefulSet | Kind::Job) => {}
             Touched::Pool { .. } | Touched::Class { .. } | Touched::Other(_) => {
+                if let Touched::Class { name } = touched {
+                    self.classes.forgive(name);
+                }
                 if self.has_left_out(store) {
                     self.soon(now + CHANGED);
                 }
@@ -141,8 +166,11 @@ impl Provision {
         let pod = store.pods.get(key).filter(|pod| pod.uid == *uid);
         let Some(pod) = pod.filter(|pod| pod.is_waiting()) else {
             let is_bound = pod.is_some_and(|pod| pod.node.is_some());
-            if is_bound && let Some(shape) = store.world.shape(&key.0, &key.1) {
-                self.strikes.worked(&shape);
+            if is_bound
+                && !self.needs.is_empty()
+                && let Some(shape) = store.world.shape(&key.0, &key.1)
+            {
+                self.needs.forgive(&need(&shape));
             }
             self.promises.drop_pod(uid);
             self.considered.remove(uid);
@@ -163,6 +191,21 @@ impl Provision {
             self.considered.insert(uid.clone());
             self.batch.arrived(now, pod);
         }
+    }
+
+    /// When something that failed may be tried again.
+    fn next_strike(&self, now: Time) -> Option<Time> {
+        [self.needs.next(now), self.classes.next(now)].into_iter().flatten().min()
+    }
+
+    /// Takes notice that nothing could be launched from a claim's class.
+    pub(crate) fn refused(&mut self, now: Time, class: &str) {
+        self.classes.failed(now, class.to_owned());
+    }
+
+    /// Whether a claim was made by a request that came too late to be of use.
+    pub(crate) fn is_echo(&self, claim: &str) -> bool {
+        self.echoes.is_one(claim)
     }
 
     /// Takes notice that the node of a claim is there.
@@ -220,7 +263,7 @@ impl Provision {
             self.ready.wake(),
             self.nominate.wake(),
             if left_out { capacity.next_try(now) } else { None },
-            if left_out { self.strikes.next(now) } else { None },
+            if left_out { self.next_strike(now) } else { None },
         ];
         waits.into_iter().flatten().min()
     }
@@ -236,7 +279,7 @@ impl Provision {
         let Some(first) = late.first() else { return };
         for key in &late {
             if let Some(shape) = store.world.shape(&key.0, &key.1) {
-                self.strikes.failed(now, self.settings.seed, &shape);
+                self.needs.failed(now, need(&shape));
             }
         }
         let message = format!(
@@ -282,8 +325,8 @@ impl Provision {
         }
         self.realize(store, &taken, &plan, out);
         self.explain(store, capacity, &taken, &plan, out);
-        if self.has_left_out(store) || self.strikes.next(now).is_some() {
-            let soonest = [Some(now + AGAIN), capacity.next_try(now), self.strikes.next(now)];
+        if self.has_left_out(store) || self.next_strike(now).is_some() {
+            let soonest = [Some(now + AGAIN), capacity.next_try(now), self.next_strike(now)];
             // Something that ran dry may be back any moment, but one look at a time will do.
             let soonest = soonest.into_iter().flatten().min().unwrap_or(now + AGAIN);
             self.soon(soonest.max(now + CHANGED));
@@ -311,7 +354,8 @@ impl Provision {
             let Some(pool) = store.pools.get(&*planned.pool) else { continue };
             let Some(first) = planned.pods.first() else { continue };
             let anchor = &snapshot.pods[*first as usize].uid;
-            let name = manifest::name(store, pool, anchor);
+            let is_taken = |name: &str| store.claims.contains_key(name) || self.echoes.is_one(name);
+            let name = manifest::name(store, pool, anchor, is_taken);
             let claim = manifest::claim(pool, planned, &name, anchor, &self.well_known);
             store.assume(claim.clone());
             self.making.insert(name.clone(), claim);
@@ -397,7 +441,11 @@ impl Provision {
                 out.line(Level::Error, format!("cannot make a NodeClaim: {message}"), &[("NodeClaim", name)]);
                 store.lose(Kind::NodeClaim, "", name, None)
             }
-            Outcome::Done(_) | Outcome::Refused(_) | Outcome::Unknown { .. } => Vec::new(),
+            Outcome::Unknown { .. } => {
+                self.echoes.unanswered(out.now.time, name);
+                Vec::new()
+            }
+            Outcome::Done(_) | Outcome::Refused(_) => Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headstart_intake::{Sight, Standing, Waiting};
 
 use crate::provision::promises::Promises;
-use crate::provision::strikes::Strikes;
+use crate::provision::strikes::{Strikes, need};
 use crate::store::{Pod, Store};
 use crate::time::Time;
 
@@ -18,7 +18,10 @@ const BELIEVED: Duration = Duration::from_mins(1);
 pub(crate) struct Eyes<'a> {
     pub(crate) store: &'a Store,
     pub(crate) promises: &'a Promises,
-    pub(crate) strikes: &'a Strikes,
+    /// Needs for which a node was bought in vain.
+    pub(crate) needs: &'a Strikes<u64>,
+    /// Node classes that refused to be launched from.
+    pub(crate) classes: &'a Strikes<String>,
     /// Since when pods are nominated.
     pub(crate) nominated: &'a BTreeMap<Arc<str>, Time>,
     pub(crate) now: Time,
@@ -58,6 +61,11 @@ impl Sight for Eyes<'_> {
         true
     }
 
+    fn buys_from(&self, pool: &str) -> bool {
+        let class = self.store.pools.get(pool).map(|pool| &pool.spec.template.spec.node_class_ref.name);
+        class.is_none_or(|class| !self.classes.is_out(self.now, class))
+    }
+
     fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {
         let key = (waiting.namespace.into(), waiting.name.into());
         let Some(pod) = self.store.pods.get(&key) else { return Standing::Waits };
@@ -67,7 +75,8 @@ impl Sight for Eyes<'_> {
         if let Some(node) = self.nomination(pod) {
             return Standing::Nominated(node);
         }
-        let is_out = waiting.shape.is_some_and(|shape| self.strikes.is_out(self.now, shape));
+        let is_out = !self.needs.is_empty()
+            && waiting.shape.is_some_and(|shape| self.needs.is_out(self.now, &need(shape)));
         if self.is_wanting(pod) && !is_out { Standing::Wants } else { Standing::Waits }
     }
 }

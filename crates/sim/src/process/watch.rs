@@ -12,6 +12,8 @@ use crate::ground::{Ground, Happening};
 pub(super) struct Watch {
     /// How much of the log it has told; nothing before the first list.
     told: Option<usize>,
+    /// How much of the log it has ever told.
+    seen: usize,
     /// Whether it is about to tell something.
     due: bool,
 }
@@ -54,9 +56,12 @@ impl Processes<'_> {
         }
         let mut length = ground.api.log(kind).len();
         if length > 0 && ground.strikes(Fault::ListStale) {
+            // It is as old as the request for it at most, and never older than what was told before.
             let lag = ground.severity(Fault::ListStale, (500, 20_000));
-            let then = ground.now().0.saturating_sub(lag);
-            length = ground.api.log(kind).partition_point(|entry| entry.at.0 <= then);
+            let process = &self.all[number];
+            let then = ground.now().0.saturating_sub(lag).max(process.born.0);
+            let seen = process.watches.get(&kind).map_or(0, |watch| watch.seen);
+            length = ground.api.log(kind).partition_point(|entry| entry.at.0 <= then).max(seen);
         }
         let objects = ground.api.at(kind, length);
         self.apply(ground, number, Event::Watched { kind, change: Change::Relisting });
@@ -66,7 +71,7 @@ impl Processes<'_> {
         self.apply(ground, number, Event::Watched { kind, change: Change::Listed });
         let behind = length < ground.api.log(kind).len();
         let process = &mut self.all[number];
-        process.watches.insert(kind, Watch { told: Some(length), due: behind });
+        process.watches.insert(kind, Watch { told: Some(length), seen: length, due: behind });
         if behind {
             let due = Due::Watch(process.epoch, kind);
             ground.time.after(self.dice.between(50, 5_000), Happening::Process(number, due));
@@ -79,7 +84,7 @@ impl Processes<'_> {
         watch.due = false;
         let Some(from) = watch.told else { return };
         let to = ground.api.log(kind).len();
-        watch.told = Some(to);
+        (watch.told, watch.seen) = (Some(to), to);
         for index in from..to {
             let entry = &ground.api.log(kind)[index];
             let object = (*entry.object).clone();

@@ -52,9 +52,16 @@ async fn what_is_dry_is_stepped_over_and_what_comes_back_is_found() -> Result<()
     .await
     .with_context(|| operator.log())?;
     let seconds = number("DRY_SECONDS", 15);
-    tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
+    let a_while = Duration::from_secs(seconds as u64) / 4;
+    tokio::time::sleep(a_while).await;
+    let held = operator.memory_kib()?;
+    tokio::time::sleep(a_while * 3).await;
+    let holds = operator.memory_kib()?;
     let attempts = tally.n() - before;
-    eprintln!("{attempts} attempts while everything was dry");
+    eprintln!(
+        "{attempts} attempts in {seconds} s while everything was dry; {held} KiB after a quarter of it, {holds} at the end"
+    );
+    ensure!(holds < held + 16 * 1024, "memory grew from {held} to {holds} KiB");
     // Waits grow to some fifteen seconds, and one attempt is made after each.
     ensure!(
         (1..=10 + seconds / 10).contains(&attempts),

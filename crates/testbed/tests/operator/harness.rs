@@ -258,6 +258,13 @@ impl Operator<'_> {
         Ok((code, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()))
     }
 
+    pub(crate) fn memory_kib(&self) -> Result<u64> {
+        let pid = self.cluster.plane.with_process(self.name, |process| process.pid())?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        Ok(line.context("the kernel tells no memory")?.trim().trim_end_matches(" kB").parse()?)
+    }
+
     pub(crate) async fn exit_code(&self) -> Result<i32> {
         eventually("its end", async || Ok(self.cluster.plane.exited(self.name)?.is_some())).await?;
         self.cluster.plane.exited(self.name)?.and_then(|status| status.code()).context("it was killed")
