@@ -43,7 +43,7 @@ const fn kind(name: &'static str, path: &'static str, unread: &'static str) -> K
 
 const NOT_MADE: &str = "pods that they have not made yet are not counted";
 
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     Kind { name: "Pod", path: "/api/v1/pods", unread: None },
     Kind { name: "Node", path: "/api/v1/nodes", unread: None },
     kind("NodePool", "/apis/karpenter.sh/v1/nodepools", "no node can be bought"),
@@ -62,6 +62,7 @@ const KINDS: [Kind; 19] = [
     kind("StorageClass", "/apis/storage.k8s.io/v1/storageclasses", "where volumes can be made is not known"),
     kind("CSINode", "/apis/storage.k8s.io/v1/csinodes", "limits of attached volumes are not known"),
     kind("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", "pods to be made have no priority"),
+    kind("LimitRange", "/api/v1/limitranges", "pods to be made ask for nothing by default"),
     kind("RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses", "pods to be made have no overhead"),
 ];
 

@@ -43,6 +43,8 @@ pub enum Kind {
     PriorityClass,
     /// What a runtime costs.
     RuntimeClass,
+    /// What containers ask for if they do not say.
+    LimitRange,
     /// For default spreading.
     Service,
 }
@@ -64,7 +66,7 @@ pub struct Resource {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NodePool,
         Self::NodeClaim,
         Self::NodeClass,
@@ -83,6 +85,7 @@ impl Kind {
         Self::VolumeAttachment,
         Self::PriorityClass,
         Self::RuntimeClass,
+        Self::LimitRange,
         Self::Service,
     ];
 
@@ -116,6 +119,7 @@ impl Kind {
             }
             Self::PriorityClass => ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false),
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false),
+            Self::LimitRange => ("", "v1", "LimitRange", "limitranges", true),
             Self::Service => ("", "v1", "Service", "services", true),
         };
         Resource { group, version, kind, plural, namespaced }

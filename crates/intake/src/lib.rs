@@ -16,6 +16,7 @@
 mod affinity;
 mod decode;
 mod diagnostic;
+mod limit_range;
 mod meta;
 mod names;
 mod node;

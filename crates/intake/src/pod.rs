@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::affinity::{Affinity, SpreadConstraint};
 use crate::decode::{Fault, nullable, some};
+use crate::limit_range::DefaultRequests;
 use crate::meta::{Meta, Owner};
 use crate::pooled::Pooled;
 use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, total};
@@ -283,7 +284,11 @@ impl Pod {
             self.spec.affinity.forget_nodes();
         }
         let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
-        let shape = self.spec.shape(self.metadata.labels(), statuses).map_err(|fault| fault.within("spec"));
+        // What the API server adds to requests is in them already.
+        let shape = self
+            .spec
+            .shape(self.metadata.labels(), &Resources::new(), statuses)
+            .map_err(|fault| fault.within("spec"));
         let (is_over, is_leaving) = (self.is_over(), self.metadata.is_leaving());
         let is_preempting = !self.status.nominated_node_name.is_empty();
         let made =
@@ -304,8 +309,13 @@ impl Pod {
 
 impl PodTemplate {
     /// What its pods have in common.
-    pub(crate) fn made(&self, namespace: &str) -> Made {
-        let shape = self.spec.shape(self.metadata.labels(), (&[], false));
+    pub(crate) fn made(&self, namespace: &str, defaults: &DefaultRequests) -> Made {
+        let mut requests = Resources::new();
+        // Where two set a default, the first to be asked has filled it in.
+        for range in defaults.get(namespace).into_iter().flatten().rev() {
+            requests.merge(range.1);
+        }
+        let shape = self.spec.shape(self.metadata.labels(), &requests, (&[], false));
         let shape = shape.map_err(|fault| fault.within("spec.template.spec"));
         self.spec.made(namespace.into(), Vec::new(), shape)
     }
@@ -336,6 +346,7 @@ impl PodSpec {
     fn shape(
         &self,
         labels: &Labels,
+        default_requests: &Resources,
         (statuses, resize_infeasible): (&[ContainerStatus], bool),
     ) -> Result<Shape, Fault> {
         self.check_requests()?;
@@ -352,6 +363,7 @@ impl PodSpec {
             requests: total(&Parts {
                 containers: &self.containers,
                 init_containers: &self.init_containers,
+                default_requests,
                 statuses,
                 pod_level: self.resources.as_ref(),
                 overhead: &self.overhead,

@@ -82,6 +82,8 @@ pub(crate) fn not_negative(resources: &Resources) -> Result<(), Fault> {
 pub(crate) struct Parts<'a> {
     pub(crate) containers: &'a [Container],
     pub(crate) init_containers: &'a [Container],
+    /// What a container asks for if it does not say.
+    pub(crate) default_requests: &'a Resources,
     pub(crate) statuses: &'a [ContainerStatus],
     pub(crate) pod_level: Option<&'a Wanted>,
     pub(crate) overhead: &'a Resources,
@@ -121,7 +123,8 @@ pub(crate) fn total(parts: &Parts<'_>) -> Resources {
 }
 
 fn effective(container: &Container, parts: &Parts<'_>) -> Resources {
-    let asked = container.resources.requests();
+    let mut asked = parts.default_requests.clone();
+    asked.merge(&container.resources.requests());
     let Some(status) = parts.statuses.iter().find(|status| status.name == container.name) else {
         return asked;
     };

@@ -461,7 +461,7 @@ impl<'a> Builder<'a> {
             } else {
                 Vec::new()
             };
-            let made = workload.spec.template.made(meta.namespace());
+            let made = workload.spec.template.made(meta.namespace(), &self.world.default_requests);
             let created = meta.creation_timestamp.map_or(0, jiff::Timestamp::as_second);
             let added = workload.missing(&self.world.pods, &sets).and_then(|names| {
                 names.into_iter().try_for_each(|name| {
@@ -485,7 +485,7 @@ impl<'a> Builder<'a> {
 
     fn daemons(&mut self) {
         for daemon in &self.world.daemons {
-            let made = daemon.spec.template.made(daemon.metadata.namespace());
+            let made = daemon.spec.template.made(daemon.metadata.namespace(), &self.world.default_requests);
             match self.shape(&made) {
                 Ok(shape) => {
                     // Other pods and host names do not keep a daemon from its node.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
+use crate::limit_range::{DefaultRequests, LimitRange};
 use crate::meta::{DEFAULT_NAMESPACE, Meta};
 use crate::node::{CsiNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
@@ -40,6 +41,7 @@ pub struct World {
     pub(crate) storage: Storage,
     pub(crate) priorities: BTreeMap<String, PriorityClass>,
     pub(crate) overheads: BTreeMap<String, Resources>,
+    pub(crate) default_requests: DefaultRequests,
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     places: Places,
@@ -146,6 +148,7 @@ fn group_of(kind: &str) -> Option<&'static str> {
         | "PersistentVolumeClaim"
         | "Namespace"
         | "Service"
+        | "LimitRange"
         | "ReplicationController" => "",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps",
         "Job" => "batch",
@@ -256,6 +259,9 @@ impl World {
             "Service" => {
                 self.services.get_mut(namespace).map(|services| services.remove(name));
             }
+            "LimitRange" => {
+                self.default_requests.get_mut(namespace).map(|ranges| ranges.remove(name));
+            }
             "PersistentVolumeClaim" => drop(self.storage.claims.remove(&format!("{namespace}/{name}"))),
             "PersistentVolume" => drop(self.storage.volumes.remove(name)),
             "StorageClass" => drop(self.storage.classes.remove(name)),
@@ -340,6 +346,12 @@ impl World {
             "RuntimeClass" => {
                 let class: RuntimeClass = decode(value)?;
                 self.overheads.insert(class.metadata.name, class.overhead.pod_fixed);
+                Put::New
+            }
+            "LimitRange" => {
+                let range: LimitRange = decode(value)?;
+                let (namespace, requests) = (range.metadata.namespace().to_owned(), range.default_requests());
+                self.default_requests.entry(namespace).or_default().insert(range.metadata.name, requests);
                 Put::New
             }
             "Namespace" => {

@@ -59,6 +59,34 @@ fn shown(text: &str) -> String {
 }
 
 #[test]
+fn pods_to_be_made_ask_for_what_their_namespace_says_if_they_do_not() {
+    assert_snapshot!(shown(r"
+kind: LimitRange
+metadata: {name: defaults, namespace: team}
+spec:
+  limits:
+  - {type: Container, default: {cpu: 2, memory: 1Gi}, defaultRequest: {memory: 512Mi}, max: {example.com/chip: 1}}
+  - {type: Pod, max: {cpu: 9}}
+---
+kind: DaemonSet
+metadata: {name: agent, namespace: team}
+spec: {template: {spec: {containers: [{name: a, resources: {limits: {memory: 3Gi}}}, {name: b}]}}}
+---
+kind: DaemonSet
+metadata: {name: agent, namespace: other}
+spec: {template: {spec: {containers: [{name: a}]}}}
+---
+kind: Pod
+metadata: {name: made, namespace: team}
+spec: {containers: [{name: a, resources: {requests: {cpu: 1}}}]}
+"), @r"
+        pod team/made cpu 1, pods 1
+        daemon team/agent cpu 4, example.com/chip 2, memory 3584Mi, pods 1
+        daemon other/agent pods 1
+    ");
+}
+
+#[test]
 fn requests_are_what_the_pod_needs_at_its_peak() {
     assert_snapshot!(shown(r"
 kind: Pod

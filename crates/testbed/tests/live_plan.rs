@@ -135,7 +135,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: planner}]
 /// Every kind that decides where pods go.
 const KINDS: &str = "pods,nodes,nodepools,nodeclaims,nodeoverlays,deployments,replicasets,statefulsets,jobs,daemonsets,\
                      namespaces,persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,priorityclasses,\
-                     runtimeclasses";
+                     runtimeclasses,limitranges";
 
 struct Cluster {
     plane: ControlPlane,
