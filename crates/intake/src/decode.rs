@@ -29,27 +29,31 @@ impl Fault {
 }
 
 /// Decodes a value into a struct that has only the fields of interest.
-pub(crate) fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, Fault> {
-    drop_nulls(&mut value);
-    serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
-        let field = error.path().to_string();
-        Fault::new(if field == "." { String::new() } else { field }, error.into_inner().to_string())
+pub(crate) fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, Fault> {
+    // PERF: to keep track of where we are costs as much as to decode, so that is done only when something is wrong.
+    T::deserialize(Strict(value)).or_else(|_| {
+        serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
+            let field = error.path().to_string();
+            Fault::new(if field == "." { String::new() } else { field }, error.into_inner().to_string())
+        })
     })
 }
 
 /// A value that gives structs only objects: left to itself serde takes a list for the fields in order.
-struct Strict(Value);
+///
+/// Fields that are null are left out: to Kubernetes that is the same as not saying anything.
+#[derive(Clone, Copy)]
+struct Strict<'de>(&'de Value);
 
-impl<'de> Deserializer<'de> for Strict {
+impl<'de> Deserializer<'de> for Strict<'de> {
     type Error = serde_json::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         match self.0 {
-            Value::Array(items) => {
-                SeqDeserializer::new(items.into_iter().map(Strict)).deserialize_any(visitor)
-            }
+            Value::Array(items) => SeqDeserializer::new(items.iter().map(Strict)).deserialize_any(visitor),
             Value::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, field)| (name, Strict(field)));
+                let told = fields.iter().filter(|(_, field)| !field.is_null());
+                let fields = told.map(|(name, field)| (name.as_str(), Strict(field)));
                 MapDeserializer::new(fields).deserialize_any(visitor)
             }
             scalar => scalar.deserialize_any(visitor),
@@ -86,23 +90,11 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
-impl IntoDeserializer<'_, serde_json::Error> for Strict {
+impl<'de> IntoDeserializer<'de, serde_json::Error> for Strict<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
         self
-    }
-}
-
-/// Leaves out fields that are null: to Kubernetes that is the same as not saying anything.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
     }
 }
 

@@ -62,10 +62,10 @@ fn parse(text: &str) -> Result<SchedulerConfig, Fault> {
     }
     let value: Value =
         serde_saphyr::from_str(text).map_err(|error| Fault::new("", format!("not YAML: {error}")))?;
-    let config: Option<Config> = decode(value)?;
+    let config: Option<Config> = decode(&value)?;
     let spread = config.and_then(|config| config.pod_topology_spread).unwrap_or_default();
     let (mut default_spread, mut constraints) = (Vec::new(), Vec::<SpreadConstraint>::new());
-    for (i, value) in spread.default_constraints.unwrap_or_default().into_iter().enumerate() {
+    for (i, value) in spread.default_constraints.unwrap_or_default().iter().enumerate() {
         let at = format!("podTopologySpread.defaultConstraints[{i}]");
         let constraint = strict(value).map_err(|fault| fault.within(&at))?;
         default_spread.push(checked(&constraint).map_err(|fault| fault.within(&at))?);
@@ -78,7 +78,7 @@ fn parse(text: &str) -> Result<SchedulerConfig, Fault> {
     Ok(SchedulerConfig { default_spread })
 }
 
-fn strict(value: Value) -> Result<SpreadConstraint, Fault> {
+fn strict(value: &Value) -> Result<SpreadConstraint, Fault> {
     let fields = value.as_object().into_iter().flatten().map(|(field, _)| field);
     match fields.into_iter().find(|field| !FIELDS.contains(&field.as_str())) {
         Some(unknown) => Err(Fault::new(unknown, "is not known")),

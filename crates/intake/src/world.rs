@@ -209,7 +209,7 @@ impl World {
         } else if name.is_empty() {
             Err(nameless(&value))
         } else {
-            check_version(&kind, value.get("apiVersion")).and_then(|()| self.take(&kind, value))
+            check_version(&kind, value.get("apiVersion")).and_then(|()| self.take(&kind, &value))
         };
         let twice = || Fault::new("metadata.name", "appears more than once; the last one counts");
         let fault = match added {
@@ -223,7 +223,7 @@ impl World {
     /// Takes notice of the present state of an object that may be known already.
     ///
     /// One that cannot be used is forgotten and told.
-    pub fn set(&mut self, value: Value) -> Result<(), Diagnostic> {
+    pub fn set(&mut self, value: &Value) -> Result<(), Diagnostic> {
         let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
         let Err(Fault { field, message }) = self.take(&kind, value) else { return Ok(()) };
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    fn take(&mut self, kind: &str, value: Value) -> Result<Put, Fault> {
+    fn take(&mut self, kind: &str, value: &Value) -> Result<Put, Fault> {
         let put = match kind {
             "Pod" => {
                 let pod = decode::<Pod>(value)?.kept(&mut self.pooled);
@@ -302,8 +302,10 @@ impl World {
                 put(&mut self.places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), overlay)
             }
             "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "DaemonSet" => {
-                let value = if kind == "ReplicationController" { with_label_selector(value) } else { value };
-                let workload = Workload { kind: kind.to_owned(), ..decode(value)? };
+                let is_old = kind == "ReplicationController";
+                let decoded =
+                    if is_old { decode(&with_label_selector(value.clone())) } else { decode(value) };
+                let workload = Workload { kind: kind.to_owned(), ..decoded? };
                 let list = if kind == "DaemonSet" { &mut self.daemons } else { &mut self.workloads };
                 put(&mut self.places, list, kind, |workload| workload.metadata.names(), workload)
             }

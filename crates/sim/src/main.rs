@@ -17,6 +17,11 @@ use headstart_sim::shrink::shrink;
 use headstart_sim::swarm;
 use headstart_sim::timeline::Moment;
 use headstart_sim::verdict::{self, Verdict};
+use mimalloc::MiMalloc;
+
+// Most of the time goes into objects that are made and dropped.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Plays the engine in a simulated cluster in which things go wrong.
 ///

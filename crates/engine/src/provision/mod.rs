@@ -357,7 +357,7 @@ impl Provision {
             let is_taken = |name: &str| store.claims.contains_key(name) || self.echoes.is_one(name);
             let name = manifest::name(store, pool, anchor, is_taken);
             let claim = manifest::claim(pool, planned, &name, anchor, &self.well_known);
-            store.assume(claim.clone());
+            store.assume(&claim);
             self.making.insert(name.clone(), claim);
             self.make(&name, out);
             self.promise(snapshot, &planned.pods, &name);

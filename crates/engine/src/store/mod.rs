@@ -298,7 +298,7 @@ impl Store {
         if kind == Kind::NodePool && !self.is_usable(&name) {
             self.world.remove("NodePool", "", &name);
         } else if places_pods(kind) {
-            match self.world.set(slimmed(kind, value)) {
+            match self.world.set(&slimmed(kind, value)) {
                 Ok(()) => drop(self.diagnostics.remove(&at)),
                 Err(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
             }
@@ -310,7 +310,7 @@ impl Store {
         let pod = Pod::read(value).map_err(|error| (String::new(), error.to_string()))?;
         let key = pod.key();
         let known = self.pods.get(&key);
-        if known.is_some_and(|known| known.uid == pod.uid && known.age > pod.age) {
+        if known.is_some_and(|known| known.uid == pod.uid && known.age >= pod.age) {
             return Ok(None);
         }
         let was_on = known.and_then(|known| known.node.clone());
@@ -413,8 +413,8 @@ impl Store {
     }
 
     /// Takes for granted that a claim will be made; it counts like one that is there.
-    pub(crate) fn assume(&mut self, value: Value) {
-        if self.learn_claim(&value, true).is_ok() {
+    pub(crate) fn assume(&mut self, value: &Value) {
+        if self.learn_claim(value, true).is_ok() {
             // What we made ourselves can be read.
             let _ = self.world.set(value);
         }
