@@ -320,7 +320,7 @@ impl Engine {
         let touched = match outcome {
             Outcome::Done(Fact::Object(value)) => {
                 self.collect.read(name, uid_of(&value));
-                self.store.made(value)
+                self.store.made(&value)
             }
             Outcome::Refused(Refusal::NotFound) => {
                 self.collect.read(name, None);
@@ -340,7 +340,7 @@ impl Engine {
         };
         let ObjectRef { kind, namespace, name, uid } = object;
         let touched = match outcome {
-            Outcome::Done(Fact::Object(value)) => self.store.told(*kind, value),
+            Outcome::Done(Fact::Object(value)) => self.store.told(*kind, &value),
             Outcome::Done(_) if matches!(effect, Effect::Delete { .. }) && *kind != Kind::Pod => {
                 self.store.lose(*kind, namespace, name, Some(uid))
             }

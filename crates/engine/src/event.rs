@@ -1,5 +1,7 @@
 //! What the world tells the engine.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,9 +38,9 @@ pub enum Change {
     /// All objects will be told anew; those that are not are gone.
     Relisting,
     /// An object as it is now, `apiVersion` and `kind` included.
-    Seen(Value),
+    Seen(Arc<Value>),
     /// An object is gone; this is its last state, of which only the metadata is looked at.
-    Gone(Value),
+    Gone(Arc<Value>),
     /// All objects have been told.
     Listed,
     /// The kind is not served, or may not be read.

@@ -95,9 +95,9 @@ impl Watch {
                     continue;
                 }
                 Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    Change::Seen(object.complete(&resource))
+                    Change::Seen(Arc::new(object.complete(&resource)))
                 }
-                Ok(watcher::Event::Delete(object)) => Change::Gone(object.complete(&resource)),
+                Ok(watcher::Event::Delete(object)) => Change::Gone(Arc::new(object.complete(&resource))),
                 Ok(watcher::Event::InitDone) => Change::Listed,
                 Err(error) if missing(&error).is_some() => return Some(error),
                 Err(error) => {

@@ -1,6 +1,7 @@
 //! Five bugs, planted one by one between the engine and the world: some law must notice each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use headstart_core::cloud::Token;
 use headstart_engine::{
@@ -157,7 +158,7 @@ impl BlindToLaunches {
             let limit = limit.parse::<usize>().unwrap_or_default() + more;
             pool["spec"]["limits"]["cpu"] = json!(limit.to_string());
         }
-        self.inner.apply(now, Event::Watched { kind: Kind::NodePool, change: Change::Seen(pool) });
+        self.inner.apply(now, Event::Watched { kind: Kind::NodePool, change: Change::Seen(Arc::new(pool)) });
     }
 }
 
@@ -166,7 +167,7 @@ impl Brain for BlindToLaunches {
         match event {
             Event::Watched { kind: Kind::NodePool, change: Change::Seen(pool) } => {
                 let name = text(&pool, "/metadata/name").to_owned();
-                self.pools.insert(name.clone(), pool);
+                self.pools.insert(name.clone(), Value::clone(&pool));
                 self.show(now, &name);
             }
             Event::Watched { kind: Kind::NodeClaim, change: Change::Seen(claim) } => {

@@ -423,7 +423,7 @@ impl Provision {
         match outcome {
             Outcome::Done(Fact::Object(value)) => {
                 self.making.remove(name);
-                store.made(value)
+                store.made(&value)
             }
             Outcome::Refused(Refusal::AlreadyExists) => {
                 self.making.remove(name);

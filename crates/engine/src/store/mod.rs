@@ -11,6 +11,7 @@ mod node;
 mod owner;
 mod pod;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -154,7 +155,7 @@ impl Store {
                 if kind == Kind::NodeClaim {
                     self.unwatched.remove(&names.1);
                 }
-                self.learn(kind, value)
+                self.learn(kind, &value)
             }
             Change::Gone(value) => {
                 let (namespace, name) = owner::names(&value);
@@ -233,8 +234,8 @@ impl Store {
     }
 
     /// Takes notice of the state of an object that a write has told; a watch may know by now that it is gone.
-    pub(crate) fn told(&mut self, kind: Kind, value: Value) -> Vec<Touched> {
-        if self.buried.has(owner::uid(&value)) {
+    pub(crate) fn told(&mut self, kind: Kind, value: &Value) -> Vec<Touched> {
+        if self.buried.has(owner::uid(value)) {
             return Vec::new();
         }
         let held = value
@@ -244,25 +245,25 @@ impl Store {
         let is_leaving = value.pointer("/metadata/deletionTimestamp").is_some();
         // Pods have a while to end; anything else that nobody holds is gone with the answer.
         if is_leaving && !held && kind != Kind::Pod {
-            let (namespace, name) = owner::names(&value);
-            return self.lose(kind, &namespace, &name, Some(owner::uid(&value)));
+            let (namespace, name) = owner::names(value);
+            return self.lose(kind, &namespace, &name, Some(owner::uid(value)));
         }
         self.learn(kind, value)
     }
 
     /// Takes notice of the state of an object, wherever it was read; an older state than what is known is ignored.
-    pub(crate) fn learn(&mut self, kind: Kind, value: Value) -> Vec<Touched> {
-        let (namespace, name) = owner::names(&value);
+    pub(crate) fn learn(&mut self, kind: Kind, value: &Value) -> Vec<Touched> {
+        let (namespace, name) = owner::names(value);
         let at = (kind, namespace.clone(), name.clone());
         let touched = match kind {
-            Kind::Pod => self.learn_pod(&value),
-            Kind::Node => self.learn_node(&value),
-            Kind::NodeClaim => self.learn_claim(&value, false),
-            Kind::NodePool => decode(&value).map(|pool: NodePool| {
+            Kind::Pod => self.learn_pod(value),
+            Kind::Node => self.learn_node(value),
+            Kind::NodeClaim => self.learn_claim(value, false),
+            Kind::NodePool => decode(value).map(|pool: NodePool| {
                 self.pools.insert(name.clone(), pool);
                 Some(Touched::Pool { name: name.clone() })
             }),
-            Kind::NodeClass => decode(&value).map(|class: Class| {
+            Kind::NodeClass => decode(value).map(|class: Class| {
                 self.classes.insert(name.clone(), class);
                 Some(Touched::Class { name: name.clone() })
             }),
@@ -274,7 +275,7 @@ impl Store {
                 Ok(Some(Touched::Attachment { node }))
             }
             Kind::ReplicaSet | Kind::StatefulSet | Kind::Job => {
-                self.owners.insert(owner::uid(&value).to_owned(), Owner::read(kind, &value));
+                self.owners.insert(owner::uid(value).to_owned(), Owner::read(kind, value));
                 Ok(Some(Touched::Other(kind)))
             }
             _ => Ok(Some(Touched::Other(kind))),
@@ -421,9 +422,9 @@ impl Store {
     }
 
     /// Takes notice that a claim was made, before a watch tells.
-    pub(crate) fn made(&mut self, value: Value) -> Vec<Touched> {
-        let (_, name) = owner::names(&value);
-        if self.buried.has(owner::uid(&value)) {
+    pub(crate) fn made(&mut self, value: &Value) -> Vec<Touched> {
+        let (_, name) = owner::names(value);
+        if self.buried.has(owner::uid(value)) {
             return self.lose(Kind::NodeClaim, "", &name, None);
         }
         if self.claims.get(&name).is_none_or(|claim| claim.is_assumed) {
@@ -594,10 +595,11 @@ fn places_pods(kind: Kind) -> bool {
 }
 
 /// The object without what is large and decides nothing any more.
-fn slimmed(kind: Kind, mut value: Value) -> Value {
+fn slimmed(kind: Kind, value: &Value) -> Cow<'_, Value> {
+    let mut value = Cow::Borrowed(value);
     if kind == Kind::NodeClaim
         && value.pointer("/status/providerID").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
-        && let Some(requirements) = value.pointer_mut("/spec/requirements")
+        && let Some(requirements) = value.to_mut().pointer_mut("/spec/requirements")
     {
         // Its labels say what it has become.
         *requirements = Value::Array(Vec::new());

@@ -1,6 +1,7 @@
 //! An engine, the time, an API server that does as it is asked at once, and a cloud that answers as a scenario wants.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_engine::{
@@ -53,13 +54,13 @@ impl Story {
     /// An object comes or changes, and a watch tells; the API server adds to its metadata.
     pub(crate) fn seen(&mut self, kind: Kind, object: Value) {
         let object = self.stored(kind, object);
-        self.watched(kind, Change::Seen(object));
+        self.watched(kind, Change::Seen(Arc::new(object)));
     }
 
     /// An object goes, and a watch tells.
     pub(crate) fn gone(&mut self, kind: Kind, name: &str) {
         let object = self.objects.remove(&(kind, name.to_owned())).unwrap();
-        self.watched(kind, Change::Gone(object));
+        self.watched(kind, Change::Gone(Arc::new(object)));
     }
 
     /// Somebody else deletes an object that a finalizer holds.

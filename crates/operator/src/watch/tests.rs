@@ -54,7 +54,7 @@ async fn objects_come_with_their_type_and_without_who_wrote_what() {
     assert!(matches!(next(&mut told).await, (Kind::NodePool, Change::Relisting)));
     let (_, Change::Seen(object)) = next(&mut told).await else { panic!("an object was expected") };
     let expected = json!({ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "a" }, "spec": { "n": 1.5 } });
-    assert_eq!(object, expected);
+    assert_eq!(*object, expected);
     assert!(matches!(next(&mut told).await.1, Change::Listed));
     assert!(!health.unread().contains(&Kind::NodePool));
     task.abort();

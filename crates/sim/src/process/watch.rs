@@ -1,5 +1,7 @@
 //! How a process sees the API server: lists and watches, each kind at its own pace.
 
+use std::sync::Arc;
+
 use headstart_engine::{Change, Event, Kind};
 
 use super::{Due, Processes};
@@ -66,7 +68,7 @@ impl Processes<'_> {
         let objects = ground.api.at(kind, length);
         self.apply(ground, number, Event::Watched { kind, change: Change::Relisting });
         for object in objects.into_values() {
-            self.apply(ground, number, Event::Watched { kind, change: Change::Seen((*object).clone()) });
+            self.apply(ground, number, Event::Watched { kind, change: Change::Seen(object) });
         }
         self.apply(ground, number, Event::Watched { kind, change: Change::Listed });
         let behind = length < ground.api.log(kind).len();
@@ -87,7 +89,7 @@ impl Processes<'_> {
         (watch.told, watch.seen) = (Some(to), to);
         for index in from..to {
             let entry = &ground.api.log(kind)[index];
-            let object = (*entry.object).clone();
+            let object = Arc::clone(&entry.object);
             let change = match entry.verb {
                 Verb::Added | Verb::Modified => Change::Seen(object),
                 Verb::Removed => Change::Gone(object),

@@ -50,7 +50,9 @@ impl Brain for Greedy {
             Event::Leading(leading) => self.leading = leading,
             Event::Watched { kind, change } => match change {
                 Change::Relisting => self.objects.retain(|(known, _), _| *known != kind),
-                Change::Seen(object) => drop(self.objects.insert((kind, key(&object)), object)),
+                Change::Seen(object) => {
+                    drop(self.objects.insert((kind, key(&object)), Value::clone(&object)));
+                }
                 Change::Gone(object) => drop(self.objects.remove(&(kind, key(&object)))),
                 Change::Listed => drop(self.listed.insert(kind)),
                 Change::Missing { .. } => {}

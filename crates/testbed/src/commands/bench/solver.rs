@@ -79,9 +79,9 @@ const WORKLOADS: [Workload; 16] = {
         of("all distinct", 10_000, Sizes::All, workload::distinct),
         of("all distinct, ≤ 32 CPUs", 10_000, Sizes::UpTo32, workload::distinct),
         of("90 % infeasible", 1_000, Sizes::All, |n, seed| workload::infeasible(n, 100, seed)),
-        of("90 % infeasible", 10_000, Sizes::All, |n, seed| workload::infeasible(n, 100, seed)),
         of("diverse", 1_000, Sizes::All, workload::diverse),
         of("diverse", 3_000, Sizes::All, workload::diverse),
+        of("90 % infeasible", 10_000, Sizes::All, |n, seed| workload::infeasible(n, 100, seed)),
         alone("diverse, ours alone", 10_000, Sizes::All, workload::diverse),
         alone("500 classes", 100_000, Sizes::All, |n, seed| workload::classes(n, 500, seed)),
         alone("100 classes on 15,000 nodes", 10_000, Sizes::All, |n, seed| {
