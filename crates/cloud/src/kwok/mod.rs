@@ -19,6 +19,7 @@ mod name;
 mod node;
 mod pending;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ use pending::Pending;
 
 /// What provider ids of this cloud begin with.
 pub const PROVIDER_PREFIX: &str = "kwok://";
+
+/// Most Nodes that are listed at once.
+const PAGE: u32 = 500;
 
 /// The KWOK cloud of a cluster.
 pub struct Kwok {
@@ -186,19 +190,25 @@ impl Cloud for Kwok {
     }
 
     async fn list(&self) -> Result<Vec<Instance>, CloudError> {
-        // Nodes second: what registers in between is then seen twice rather than not at all.
-        let mut nodes = self.pending.list().await?;
-        let registered = self.nodes.list(&ListParams::default()).await.map_err(reading)?;
-        nodes.extend(registered.into_iter().map(|node| (node.name_any(), node)));
-        let ours = |node: &Node| {
-            node::provider_id(node).is_some_and(|id| id.starts_with(PROVIDER_PREFIX))
-                && !node::is_terminated(node)
+        let instance = |node: &Node| {
+            let is_ours = node::provider_id(node).is_some_and(|id| id.starts_with(PROVIDER_PREFIX));
+            (is_ours && !node::is_terminated(node)).then(|| node::launch(node, &self.catalog).instance)
         };
-        let mut instances: Vec<Instance> = nodes
-            .values()
-            .filter(|node| ours(node))
-            .map(|node| node::launch(node, &self.catalog).instance)
-            .collect();
+        // Nodes second: what registers in between is then seen twice rather than not at all.
+        let pending = self.pending.list().await?;
+        let mut by_name: BTreeMap<String, Option<Instance>> =
+            pending.into_iter().map(|(name, node)| (name, instance(&node))).collect();
+        // PERF: whole Nodes are large, so few of them are here at a time.
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = self.nodes.list(&params).await.map_err(reading)?;
+            by_name.extend(page.iter().map(|node| (node.name_any(), instance(node))));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        let mut instances: Vec<Instance> = by_name.into_values().flatten().collect();
         instances.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(instances)
     }
