@@ -177,15 +177,16 @@ async fn add_nodes(client: &Client, templates: &[Template], n_nodes: usize) -> R
 async fn add_pods(client: &Client, nodes: &[String], size: Size) -> Result<()> {
     let n_owners = size.n_owners.clamp(1, size.n_pods.max(1));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "ReplicaSet"));
-    let mut owners = Vec::new();
-    for index in 0..n_owners {
+    let add_owner = async |index: usize| -> Result<(Owner, String)> {
         let n_pods = size.n_pods / n_owners + usize::from(index < size.n_pods % n_owners);
         let owner = Owner::new(index, n_pods);
         let uid = create(client, owner.object()).await?.uid().unwrap_or_default();
         let sets: Api<DynamicObject> = Api::namespaced_with(client.clone(), owner.namespace(), &resource);
         patch_status(&sets, owner.name(), &owner.status()).await?;
-        owners.push((owner, uid));
-    }
+        Ok((owner, uid))
+    };
+    let owners: Vec<(Owner, String)> =
+        futures::stream::iter(0..n_owners).map(add_owner).buffered(AT_ONCE).try_collect().await?;
     let add = async |index: usize| -> Result<()> {
         let (owner, uid) = &owners[index % owners.len()];
         let pod = create(client, owner.pod(uid, index, &nodes[index % nodes.len()])).await?;
@@ -226,7 +227,10 @@ fn get(port: u16, path: &str) -> Result<String> {
 
 /// The value of a metric without labels.
 fn gauge(metrics: &str, name: &str) -> Option<f64> {
-    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+    metrics.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        rest.strip_prefix("{}").unwrap_or(rest).strip_prefix(' ')?.trim().parse().ok()
+    })
 }
 
 /// Nobody may have made, given up or lost a node.
@@ -293,6 +297,7 @@ mod tests {
     fn a_metric_is_read_by_its_whole_name() {
         let metrics = "# HELP up_count x\nup_count_total 3\nup_count{a=\"b\"} 2\nup_count 1e+03\n";
         assert_eq!(gauge(metrics, "up_count"), Some(1_000.0));
+        assert_eq!(gauge("up_count{} 5.0\n", "up_count"), Some(5.0));
         assert_eq!(gauge(metrics, "up"), None);
     }
 }
