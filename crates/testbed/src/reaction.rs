@@ -117,12 +117,39 @@ pub(crate) fn calm_pool() -> Vec<Value> {
     objects
 }
 
-/// Something seen by a watch, and when.
+/// Something seen by a watch.
 enum Sight {
     /// All that was there before has been seen.
     Listed,
-    Pod(Pod, Instant),
-    Claim(DynamicObject, Instant),
+    Pod {
+        at: Instant,
+        uid: String,
+        node: String,
+        is_running: bool,
+    },
+    Claim {
+        at: Instant,
+        name: String,
+        node: String,
+    },
+}
+
+impl Sight {
+    fn pod(pod: &Pod, at: Instant) -> Self {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        Self::Pod {
+            at,
+            uid: pod.uid().unwrap_or_default(),
+            node: node.unwrap_or_default(),
+            is_running: phase == Some("Running"),
+        }
+    }
+
+    fn claim(claim: &DynamicObject, at: Instant) -> Self {
+        let node = claim.data["status"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        Self::Claim { at, name: claim.name_any(), node }
+    }
 }
 
 /// Watches of pods and claims; what comes is stamped at once, however busy whoever reads it is.
@@ -137,9 +164,9 @@ impl Watches {
         let (sender, sights) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let pods = watcher(Api::<Pod>::default_namespaced(client.clone()), watcher::Config::default());
-        tasks.spawn(send(pods, sender.clone(), Sight::Pod));
+        tasks.spawn(send(pods, sender.clone(), Sight::pod));
         let claims = watcher(claims(client), watcher::Config::default());
-        tasks.spawn(send(claims, sender, Sight::Claim));
+        tasks.spawn(send(claims, sender, Sight::claim));
         let mut watches = Self { sights, _tasks: tasks };
         let mut n_listed = 0;
         while n_listed < 2 {
@@ -162,17 +189,10 @@ impl Watches {
         while !is_enough(seen) {
             match self.next().await? {
                 Sight::Listed => bail!("a watch was lost, and with it the times of what happened meanwhile"),
-                Sight::Pod(pod, at) => {
-                    let is_running =
-                        pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
-                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-                    let uid = pod.uid().unwrap_or_default();
-                    seen.pod(at.duration_since(start), uid, node.unwrap_or_default(), is_running);
+                Sight::Pod { at, uid, node, is_running } => {
+                    seen.pod(at.duration_since(start), uid, &node, is_running);
                 }
-                Sight::Claim(claim, at) => {
-                    let node = claim.data["status"]["nodeName"].as_str().unwrap_or_default();
-                    seen.claim(at.duration_since(start), claim.name_any(), node);
-                }
+                Sight::Claim { at, name, node } => seen.claim(at.duration_since(start), name, &node),
             }
         }
         Ok(())
@@ -182,13 +202,13 @@ impl Watches {
 async fn send<T>(
     watch: impl Stream<Item = watcher::Result<watcher::Event<T>>> + Send + 'static,
     sights: mpsc::UnboundedSender<Sight>,
-    sight: fn(T, Instant) -> Sight,
+    sight: fn(&T, Instant) -> Sight,
 ) {
     let mut watch = std::pin::pin!(watch.default_backoff());
     while let Some(event) = watch.next().await {
         let at = Instant::now();
         let sight = match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => sight(object, at),
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => sight(&object, at),
             Ok(watcher::Event::InitDone) => Sight::Listed,
             // A watch that fails begins anew, which is seen by its list.
             Ok(watcher::Event::Init | watcher::Event::Delete(_)) | Err(_) => continue,

@@ -61,7 +61,7 @@ fn report(rows: &str, size: Size) -> String {
 pods of {} ReplicaSets as objects: kwok, kube-scheduler and kube-controller-manager are off, so nothing changes. Nodes and claims are
 copies of those that the operator itself made for twelve pods (four instance types, three zones); pods have the labels, environment,
 probes, volumes and status of an ordinary service, about as large as real ones. Then the operator is started: Headstart, or the
-unmodified Karpenter 1.15.0 with its KWOK provider. That neither makes, changes or deletes a claim of its own accord is checked.
+unmodified Karpenter 1.15.0 with its KWOK provider. That it makes and deletes no claim and no node of its own accord is checked.
 
 - `ready after` counts from the operator's start until it is ready and says that it has seen all nodes.
 - `at rest` is when it has used less than a hundredth of a core for ten seconds, or three minutes later; API calls count until then,
