@@ -133,16 +133,20 @@ async fn templates(plane: &ControlPlane, client: &Client, peer: Peer) -> Result<
     }
     let initialized = until("initialized claims", async || {
         let claims = claims(client).list(&ListParams::default()).await?.items;
-        Ok((claims.len() == n && claims.iter().all(|claim| is_true(claim, "Initialized"))).then_some(claims))
+        Ok((claims.len() == n && claims.iter().all(|claim| is_true(claim, "Initialized"))).then_some(()))
     });
-    let initialized = initialized.await?;
+    initialized.await?;
+    // What it still writes would be written to every copy.
+    let pid = plane.with_process(peer.name(), |process| process.pid())?;
+    usage::rest(pid, Duration::from_secs(3), Duration::from_secs(30)).await?;
+    let finished = claims(client).list(&ListParams::default()).await?.items;
 
     plane.with_process(peer.name(), |process| process.terminate())??;
     until("the operator's end", async || Ok(plane.exited(peer.name())?)).await?;
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     let _ = leases.delete("karpenter-leader-election", &DeleteParams::default()).await;
     let mut templates = Vec::new();
-    for claim in initialized {
+    for claim in finished {
         let node = claim.data["status"]["nodeName"].as_str().context("a NodeClaim has no node")?;
         let node = all.get(node).await?;
         templates.push(Template::new(serde_json::to_value(claim)?, serde_json::to_value(node)?)?);

@@ -47,13 +47,16 @@ struct Row {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let runs = arguments.runs.max(1);
     let mut rows: Vec<Row> = Vec::new();
+    let mut loads = Vec::new();
     for &rate in &arguments.rates {
         for &n_pods in &arguments.pods {
             for &peer in &arguments.peers {
                 let mut row = Row { peer, n_pods, rate, reactions: Vec::new() };
                 for run in 1..=runs {
                     eprintln!("{}: {n_pods} pods at {rate} a second, run {run} of {runs}", peer.name());
+                    loads.push(load_average()?);
                     let reaction = measure(peer, n_pods, Rate { qps: rate, burst: rate * 3 / 2 }).await?;
+                    eprintln!("  {} nodes, {:.2} $/h", reaction.n_nodes, reaction.dollars_per_hour);
                     eprintln!("  API calls: {}", reaction.calls);
                     row.reactions.push(reaction);
                 }
@@ -61,7 +64,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 eprint!("{}", table(&rows[rows.len() - 1..]));
                 // What has been measured is kept even if somebody loses patience.
                 if let Some(file) = &arguments.write {
-                    std::fs::write(file, report(&rows, runs))
+                    std::fs::write(file, report(&rows, runs, &loads))
                         .with_context(|| format!("cannot write {}", file.display()))?;
                 }
             }
@@ -134,14 +137,16 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn report(rows: &[Row], runs: usize) -> String {
+fn report(rows: &[Row], runs: usize, loads: &[f64]) -> String {
+    let (least, most) = loads.iter().fold((f64::MAX, f64::MIN), |(a, b), load| (a.min(*load), b.max(*load)));
     format!(
         "# Benchmarks of the operator
 
 `make bench-reaction` measures all of this and writes this file anew. A Deployment of pods that ask for 1 CPU and 2 GiB each appears on
 an empty cluster, where one operator runs: Headstart, or the unmodified Karpenter 1.15.0 with its KWOK provider. The cluster is real
 (etcd, kube-apiserver, kube-scheduler and kube-controller-manager 1.36) but for its nodes, which kwok plays, and new for each
-measurement; everything runs on the same {} cores. One NodePool allows all of KWOK's instance types, spot and on-demand, and never consolidates.
+measurement; everything runs on the same {} cores, where the load average was {least:.1} to {most:.1} before each of them. One
+NodePool allows all of KWOK's instance types, spot and on-demand, and never consolidates.
 
 - `rate` is how many requests a second kube-controller-manager may make. At 20, its default, it creates 20 pods a second.
 - `pod → claim` is the time from when a pod appeared to when the NodeClaim of the node appeared that the pod ran on in the end, both
@@ -157,6 +162,12 @@ measurement; everything runs on the same {} cores. One NodePool allows all of KW
         table(rows),
         comparison(rows),
     )
+}
+
+/// How busy the machine is; what others do on it shows in all times.
+fn load_average() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("the kernel tells no load average")?;
+    Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }
 
 /// Both operators' rows for the same load.
