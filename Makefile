@@ -9,6 +9,7 @@ CACHE := $(or $(HEADSTART_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/head
 DENY_VERSION := 0.20.2
 DENY := $(CACHE)/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 TESTBED = $(CARGO) run --quiet --package headstart-testbed --
+RELEASED = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/headstart
 TESTBED_RELEASE = $(CARGO) run --quiet --release --package headstart-testbed --
 
 PEER ?= karpenter
@@ -60,7 +61,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim soak suites bench bench-reaction
+.PHONY: test binaries sim soak suites bench bench-reaction bench-memory release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -86,5 +87,12 @@ suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCU
 bench: ## Measure the solver side by side with Karpenter's (most of an hour) and write docs/benchmarks.md
 	@$(TESTBED_RELEASE) bench solver --write docs/benchmarks.md $(ARGS)
 
-bench-reaction: build ## Measure how Karpenter reacts to load on the testbed (ARGS="--pods 1000 --runs 1")
-	@$(TESTBED) bench reaction $(ARGS)
+bench-reaction: release ## Measure how Headstart and Karpenter react to load, side by side (20 minutes), and write docs/benchmarks-reaction.md
+	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench reaction --write docs/benchmarks-reaction.md $(ARGS)
+
+bench-memory: release ## Measure what both need in a cluster of 5,000 nodes and 50,000 pods (20 minutes), and write docs/benchmarks-memory.md
+	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench memory --write docs/benchmarks-memory.md $(ARGS)
+
+# What is measured is what users run.
+release:
+	@$(CARGO) build --quiet --release --package headstart-cli

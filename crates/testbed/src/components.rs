@@ -147,8 +147,11 @@ impl Files<'_> {
     fn kwok(&self) -> Result<Vec<String>> {
         let config = self.dir.join("kwok.yaml");
         stages::write(&config, &self.options.stages)?;
+        // Somebody of its own, so that the API server's books can tell it from an operator.
+        let kubeconfig = self.dir.join("kwok.kubeconfig");
+        kubeconfig::write(&kubeconfig, self.server, self.certs, "kwok", &["system:masters"])?;
         Ok(vec![
-            format!("--kubeconfig={}", self.dir.join("admin.kubeconfig").display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
             format!("--config={}", config.display()),
             "--manage-all-nodes=false".to_owned(),
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),

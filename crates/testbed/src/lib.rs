@@ -12,6 +12,7 @@ pub mod cases;
 mod certs;
 mod components;
 mod control_plane;
+pub mod crowd;
 pub mod instance_types;
 pub mod judge;
 mod keeper;
@@ -23,6 +24,7 @@ mod process;
 pub mod reaction;
 mod stages;
 pub mod suites;
+pub mod usage;
 pub mod workload;
 
 pub use control_plane::{ControlPlane, connect};

@@ -1,138 +1,257 @@
-//! How an operator reacts to a Deployment that is scaled up: the measurement behind `make bench`.
+//! How an operator reacts to a Deployment that is scaled up: the measurement behind `make bench-reaction`.
+
+pub(crate) mod audit;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use futures::{StreamExt, TryStreamExt};
+use anyhow::{Context, Result, bail, ensure};
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-use crate::control_plane::ControlPlane;
-use crate::options::{Options, Rate};
+use crate::control_plane::{ControlPlane, connect};
+use crate::options::{Component, Options, Rate};
 use crate::peers::{self, Peer};
-use crate::workload;
+use crate::{usage, workload};
+
+use audit::Audit;
+use timeline::Timeline;
+
+pub use audit::Calls;
+pub use timeline::percentile;
 
 /// Karpenter's KWOK provider writes a node's price on this label, in dollars per hour.
 const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// What happened after a Deployment of one-CPU pods was created on an empty cluster.
-#[derive(Debug, Clone, Copy)]
+/// What happened after a Deployment of one-CPU pods was created on an empty cluster; times count from then, and all
+/// else until the last pod ran.
+#[derive(Debug, Clone)]
 pub struct Reaction {
+    /// How long each pod waited for the NodeClaim of the node that it ran on in the end.
+    pub waits: Vec<Duration>,
     pub first_claim: Duration,
     pub last_claim: Duration,
     pub last_running: Duration,
     pub n_nodes: usize,
     pub dollars_per_hour: f64,
-    /// Processor time of the operator, start-up excluded.
+    /// Processor time of the operator.
     pub cpu: Duration,
-    /// The most memory the operator has held, in MiB.
+    /// The most memory the operator has held since it was started, in MiB.
     pub peak_mib: u64,
+    /// What the operator asked of the API server, leases left out.
+    pub calls: Calls,
 }
 
 /// Scales a Deployment from nothing to `n_pods` on a new cluster where `peer` runs.
 pub async fn measure(peer: Peer, n_pods: usize, controller_manager_rate: Rate) -> Result<Reaction> {
-    let plane = ControlPlane::start(Options { controller_manager_rate, ..Options::default() }).await?;
+    let audit = Audit::new()?;
+    let extra_args = BTreeMap::from([(Component::ApiServer, audit.args())]);
+    let options = Options { controller_manager_rate, extra_args, ..Options::default() };
+    let plane = ControlPlane::start(options).await?;
     peers::install_crds(&plane).await?;
     let _running = peers::run(&plane, peer, &[]).await?;
     peers::wait_for_leader(&plane).await?;
-    for mut object in workload::open_pool() {
-        if object["kind"] == "NodePool" {
-            // Consolidation would take part in what is measured.
-            object["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
-        }
-        create(&plane, object).await?;
+    let client = observer(&plane).await?;
+    for object in calm_pool() {
+        create(&client, object).await?;
     }
-    wait_until_ready(&plane).await?;
+    wait_until_ready(&client).await?;
     let pid = plane.with_process(peer.name(), |process| process.pid())?;
-    let cpu_before = cpu_time(pid)?;
+    usage::rest(pid, Duration::from_secs(1), Duration::from_secs(10)).await?;
 
-    let deployments: Api<Deployment> = Api::default_namespaced(plane.client());
+    let mut watches = Watches::start(&client).await?;
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let cpu_before = usage::cpu_time(pid)?;
+    let (start, from) = (Instant::now(), Timestamp::now());
     deployments.create(&PostParams::default(), &serde_json::from_value(deployment(n_pods))?).await?;
-    let seen = tokio::time::timeout(LIMIT, watch(&plane, n_pods)).await;
-    let seen =
-        seen.with_context(|| format!("not all of {n_pods} pods run after {} s", LIMIT.as_secs()))??;
+    let mut seen = Timeline::default();
+    let all_run = watches.follow(&mut seen, start, |seen| seen.n_running() >= n_pods);
+    tokio::time::timeout(LIMIT, all_run)
+        .await
+        .with_context(|| format!("not all of {n_pods} pods run after {} s", LIMIT.as_secs()))??;
+    let (to, cpu) = (Timestamp::now(), usage::cpu_time(pid)?.saturating_sub(cpu_before));
+    let memory = usage::memory(pid)?;
 
-    let nodes = Api::<Node>::all(plane.client()).list(&ListParams::default()).await?;
+    // Whatever was bought counts, whether it is there yet or not.
+    tokio::time::timeout(LIMIT, watches.follow(&mut seen, start, Timeline::is_complete))
+        .await
+        .context("a NodeClaim gets no node")??;
+    let nodes = Api::<Node>::all(client).list(&ListParams::default()).await?;
     Ok(Reaction {
-        first_claim: seen.claims.values().min().copied().context("pods run without a NodeClaim")?,
-        last_claim: seen.claims.values().max().copied().unwrap_or_default(),
-        last_running: seen.running.values().max().copied().unwrap_or_default(),
+        waits: seen.waits()?,
+        first_claim: seen.first_claim().context("pods run without a NodeClaim")?,
+        last_claim: seen.last_claim().unwrap_or_default(),
+        last_running: seen.last_running().unwrap_or_default(),
         n_nodes: nodes.items.len(),
         dollars_per_hour: nodes
             .iter()
             .filter_map(|node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok())
             .sum(),
-        cpu: cpu_time(pid)?.saturating_sub(cpu_before),
-        peak_mib: peak_mib(pid)?,
+        cpu,
+        peak_mib: memory.peak,
+        calls: audit.calls(from, to)?,
     })
 }
 
-/// When each object was first seen to exist, or to run, by uid.
-#[derive(Default)]
-struct Seen {
-    claims: BTreeMap<String, Duration>,
-    running: BTreeMap<String, Duration>,
+/// A client that is not the operator to the API server's books, with every right.
+pub(crate) async fn observer(plane: &ControlPlane) -> Result<Client> {
+    connect(&plane.kubeconfig_for("observer", &["system:masters"])?).await
 }
 
-/// Watches until `n_pods` pods run.
-async fn watch(plane: &ControlPlane, n_pods: usize) -> Result<Seen> {
-    let start = Instant::now();
-    let claims: Api<DynamicObject> = Api::all_with(
-        plane.client(),
-        &ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim")),
-    );
-    let pods: Api<Pod> = Api::default_namespaced(plane.client());
-    let mut claims = watcher(claims, watcher::Config::default()).default_backoff().applied_objects().boxed();
-    let mut pods = watcher(pods, watcher::Config::default()).default_backoff().applied_objects().boxed();
-    let mut seen = Seen::default();
-    while seen.running.len() < n_pods {
-        tokio::select! {
-            claim = claims.try_next() => {
-                let claim = claim?.context("the watch of NodeClaims ended")?;
-                seen.claims.entry(claim.uid().unwrap_or_default()).or_insert_with(|| start.elapsed());
-            }
-            pod = pods.try_next() => {
-                let pod = pod?.context("the watch of pods ended")?;
-                if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running") {
-                    seen.running.entry(pod.uid().unwrap_or_default()).or_insert_with(|| start.elapsed());
-                }
-            }
+/// A NodePool that allows everything and gives up nothing: consolidation would take part in what is measured.
+pub(crate) fn calm_pool() -> Vec<Value> {
+    let mut objects = workload::open_pool();
+    for pool in objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
+        pool["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
+    }
+    objects
+}
+
+/// Something seen by a watch.
+enum Sight {
+    /// All that was there before has been seen.
+    Listed,
+    Pod {
+        at: Instant,
+        uid: String,
+        node: String,
+        is_running: bool,
+    },
+    Claim {
+        at: Instant,
+        name: String,
+        node: String,
+    },
+}
+
+impl Sight {
+    fn pod(pod: &Pod, at: Instant) -> Self {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        Self::Pod {
+            at,
+            uid: pod.uid().unwrap_or_default(),
+            node: node.unwrap_or_default(),
+            is_running: phase == Some("Running"),
         }
     }
-    Ok(seen)
+
+    fn claim(claim: &DynamicObject, at: Instant) -> Self {
+        let node = claim.data["status"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        Self::Claim { at, name: claim.name_any(), node }
+    }
+}
+
+/// Watches of pods and claims; what comes is stamped at once, however busy whoever reads it is.
+struct Watches {
+    sights: mpsc::UnboundedReceiver<Sight>,
+    _tasks: JoinSet<()>,
+}
+
+impl Watches {
+    /// Returns once both have begun.
+    async fn start(client: &Client) -> Result<Self> {
+        let (sender, sights) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let pods = watcher(Api::<Pod>::default_namespaced(client.clone()), watcher::Config::default());
+        tasks.spawn(send(pods, sender.clone(), Sight::pod));
+        let claims = watcher(claims(client), watcher::Config::default());
+        tasks.spawn(send(claims, sender, Sight::claim));
+        let mut watches = Self { sights, _tasks: tasks };
+        let mut n_listed = 0;
+        while n_listed < 2 {
+            n_listed += usize::from(matches!(watches.next().await?, Sight::Listed));
+        }
+        Ok(watches)
+    }
+
+    async fn next(&mut self) -> Result<Sight> {
+        self.sights.recv().await.context("the watches ended")
+    }
+
+    /// Writes down what is seen until it is enough.
+    async fn follow(
+        &mut self,
+        seen: &mut Timeline,
+        start: Instant,
+        is_enough: impl Fn(&Timeline) -> bool,
+    ) -> Result<()> {
+        while !is_enough(seen) {
+            match self.next().await? {
+                Sight::Listed => bail!("a watch was lost, and with it the times of what happened meanwhile"),
+                Sight::Pod { at, uid, node, is_running } => {
+                    seen.pod(at.duration_since(start), uid, &node, is_running);
+                }
+                Sight::Claim { at, name, node } => seen.claim(at.duration_since(start), name, &node),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn send<T>(
+    watch: impl Stream<Item = watcher::Result<watcher::Event<T>>> + Send + 'static,
+    sights: mpsc::UnboundedSender<Sight>,
+    sight: fn(&T, Instant) -> Sight,
+) {
+    let mut watch = std::pin::pin!(watch.default_backoff());
+    while let Some(event) = watch.next().await {
+        let at = Instant::now();
+        let sight = match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => sight(&object, at),
+            Ok(watcher::Event::InitDone) => Sight::Listed,
+            // A watch that fails begins anew, which is seen by its list.
+            Ok(watcher::Event::Init | watcher::Event::Delete(_)) | Err(_) => continue,
+        };
+        if sights.send(sight).is_err() {
+            return;
+        }
+    }
+}
+
+pub(crate) fn claims(client: &Client) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim"));
+    Api::all_with(client.clone(), &resource)
 }
 
 /// Waits until every NodePool is ready: a pod that comes sooner waits ten seconds for its next turn.
-async fn wait_until_ready(plane: &ControlPlane) -> Result<()> {
+pub(crate) async fn wait_until_ready(client: &Client) -> Result<()> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
-    let pools: Api<DynamicObject> = Api::all_with(plane.client(), &resource);
+    let pools: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let start = Instant::now();
-    let is_ready = |pool: &DynamicObject| {
-        let conditions = pool.data["status"]["conditions"].as_array();
-        conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-    };
-    while !pools.list(&ListParams::default()).await?.iter().all(is_ready) {
+    while !pools.list(&ListParams::default()).await?.iter().all(|pool| is_true(pool, "Ready")) {
         ensure!(start.elapsed() < LIMIT, "the NodePool does not become ready");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())
 }
 
-async fn create(plane: &ControlPlane, object: Value) -> Result<()> {
+/// Whether an object's status has this condition.
+pub(crate) fn is_true(object: &DynamicObject, condition: &str) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|each| each["type"] == condition && each["status"] == "True")
+}
+
+/// Creates an object of any kind.
+pub(crate) async fn create(client: &Client, object: Value) -> Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object)?;
     let types = object.types.as_ref().context("an object does not say its kind")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
-    Api::<DynamicObject>::all_with(plane.client(), &resource).create(&PostParams::default(), &object).await?;
-    Ok(())
+    let api = match &object.metadata.namespace {
+        Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Ok(api.create(&PostParams::default(), &object).await?)
 }
 
 fn deployment(n_pods: usize) -> Value {
@@ -146,23 +265,4 @@ fn deployment(n_pods: usize) -> Value {
             "template": {"metadata": {"labels": {"app": "load"}}, "spec": {"containers": [container]}},
         },
     })
-}
-
-/// User and system time of a process, from the kernel's books.
-fn cpu_time(pid: u32) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the operator has ended")?;
-    // The name in parentheses may hold spaces; the fields after it do not. User and system time are 12th and 13th.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: u64 = [11, 12].iter().filter_map(|index| fields.get(*index)?.parse::<u64>().ok()).sum();
-    Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
-}
-
-fn peak_mib(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the operator has ended")?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .context("the kernel tells no peak memory")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib / 1024)
 }

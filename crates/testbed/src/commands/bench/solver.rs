@@ -154,6 +154,8 @@ fn report(rows: &[Row], catalog: &Catalog, seed: u64) -> String {
     format!(
         "# Benchmarks of the solver
 
+See also [the operator's reaction to load](benchmarks-reaction.md) and [its memory in a big cluster](benchmarks-memory.md).
+
 `make bench` wrote this file. Both solvers read the same objects and the same {} instance types of AWS with {offerings} offerings,
 each in a process of its own on {} cores: ours, and the unmodified scheduler of Karpenter 1.15.0 with one worker. Times count
 from decoded objects to the plan. Ours is the median of {RUNS} runs; Karpenter runs once. Workloads come from seed {seed}

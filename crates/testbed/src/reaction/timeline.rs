@@ -1,0 +1,138 @@
+//! What became of pods and claims, and when it was first seen.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// What was seen since the Deployment's creation.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    /// By uid.
+    pods: BTreeMap<String, Pod>,
+    /// By name.
+    claims: BTreeMap<String, Claim>,
+    n_running: usize,
+}
+
+#[derive(Debug)]
+struct Pod {
+    created: Duration,
+    running: Option<Duration>,
+    node: String,
+}
+
+#[derive(Debug)]
+struct Claim {
+    created: Duration,
+    node: String,
+}
+
+impl Timeline {
+    /// A pod was seen, on a node or (if empty) none.
+    pub(crate) fn pod(&mut self, at: Duration, uid: String, node: &str, is_running: bool) {
+        let new = Pod { created: at, running: None, node: String::new() };
+        let pod = self.pods.entry(uid).or_insert(new);
+        node.clone_into(&mut pod.node);
+        if is_running && pod.running.is_none() {
+            pod.running = Some(at);
+            self.n_running += 1;
+        }
+    }
+
+    /// A claim was seen, with the name of its node if it has one already.
+    pub(crate) fn claim(&mut self, at: Duration, name: String, node: &str) {
+        let claim = self.claims.entry(name).or_insert(Claim { created: at, node: String::new() });
+        node.clone_into(&mut claim.node);
+    }
+
+    pub(crate) fn n_running(&self) -> usize {
+        self.n_running
+    }
+
+    /// Whether every claim has got its node.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.claims.values().all(|claim| !claim.node.is_empty())
+    }
+
+    pub(crate) fn first_claim(&self) -> Option<Duration> {
+        self.claims.values().map(|claim| claim.created).min()
+    }
+
+    pub(crate) fn last_claim(&self) -> Option<Duration> {
+        self.claims.values().map(|claim| claim.created).max()
+    }
+
+    pub(crate) fn last_running(&self) -> Option<Duration> {
+        self.pods.values().filter_map(|pod| pod.running).max()
+    }
+
+    /// How long each pod waited for the claim of the node that it runs on; nothing if the claim was there before it.
+    pub(crate) fn waits(&self) -> Result<Vec<Duration>> {
+        let by_node: BTreeMap<&str, Duration> =
+            self.claims.values().map(|claim| (claim.node.as_str(), claim.created)).collect();
+        let wait = |pod: &Pod| {
+            let claimed = by_node
+                .get(pod.node.as_str())
+                .with_context(|| format!("a pod runs on {:?}, which no claim has", pod.node))?;
+            Ok(claimed.saturating_sub(pod.created))
+        };
+        self.pods.values().filter(|pod| pod.running.is_some()).map(wait).collect()
+    }
+}
+
+/// The smallest of `values` that so many percent of them do not exceed.
+pub fn percentile(values: &[Duration], percent: usize) -> Option<Duration> {
+    let mut sorted = values.to_vec();
+    sorted.sort();
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_pod_waits_for_the_claim_of_the_node_it_runs_on() {
+        let mut seen = Timeline::default();
+        seen.pod(ms(10), "early".into(), "", false);
+        seen.claim(ms(40), "a".into(), "");
+        seen.pod(ms(50), "late".into(), "", false);
+        seen.claim(ms(70), "b".into(), "");
+        assert!(!seen.is_complete());
+        seen.claim(ms(80), "b".into(), "node-b");
+        seen.claim(ms(90), "a".into(), "node-a");
+        // The one that could have had the first claim got the second, and the other way round.
+        seen.pod(ms(100), "early".into(), "node-b", true);
+        seen.pod(ms(110), "late".into(), "node-a", true);
+        seen.pod(ms(120), "late".into(), "node-a", true);
+        assert_eq!((seen.n_running(), seen.is_complete()), (2, true));
+        assert_eq!(seen.waits().unwrap(), [ms(60), ms(0)]);
+        assert_eq!((seen.first_claim(), seen.last_claim()), (Some(ms(40)), Some(ms(70))));
+        assert_eq!(seen.last_running(), Some(ms(110)));
+    }
+
+    #[test]
+    fn a_pod_on_a_node_without_a_claim_is_an_error() {
+        let mut seen = Timeline::default();
+        seen.pod(ms(1), "p".into(), "stray", true);
+        assert!(seen.waits().unwrap_err().to_string().contains("stray"));
+    }
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let hundred: Vec<Duration> = (1..=100).rev().map(ms).collect();
+        assert_eq!(percentile(&hundred, 50), Some(ms(50)));
+        assert_eq!(percentile(&hundred, 99), Some(ms(99)));
+        assert_eq!(percentile(&hundred, 100), Some(ms(100)));
+        assert_eq!(percentile(&[ms(7)], 50), Some(ms(7)));
+        assert_eq!(percentile(&[ms(1), ms(2), ms(3)], 50), Some(ms(2)));
+        assert_eq!(percentile(&[ms(1), ms(2), ms(3)], 99), Some(ms(3)));
+        assert_eq!(percentile(&[], 50), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a process uses, by the kernel's books.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// Memory of a process in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    pub now: u64,
+    /// The most it has held.
+    pub peak: u64,
+}
+
+/// User and system time of a process.
+pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the operator has ended")?;
+    // The name in parentheses may hold spaces; the fields after it do not. User and system time are 12th and 13th.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = [11, 12].iter().filter_map(|index| fields.get(*index)?.parse::<u64>().ok()).sum();
+    Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}
+
+pub(crate) fn memory(pid: u32) -> Result<Memory> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the operator has ended")?;
+    parse(&status)
+}
+
+fn parse(status: &str) -> Result<Memory> {
+    let mib = |name: &str| -> Result<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kib = line.with_context(|| format!("the kernel tells no {name}"))?;
+        Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()?.div_ceil(1024))
+    };
+    Ok(Memory { now: mib("VmRSS")?, peak: mib("VmHWM")? })
+}
+
+/// Waits until a process has used less than a hundredth of a core for `how_long`, but no longer than `limit`; tells how
+/// many cores it used in the end.
+pub(crate) async fn rest(pid: u32, how_long: Duration, limit: Duration) -> Result<f64> {
+    let start = Instant::now();
+    loop {
+        let before = cpu_time(pid)?;
+        tokio::time::sleep(how_long).await;
+        let cores = cpu_time(pid)?.saturating_sub(before).as_secs_f64() / how_long.as_secs_f64();
+        if cores < 0.01 || start.elapsed() > limit {
+            return Ok(cores);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_rounded_up() {
+        let status = "Name:\tx\nVmPeak:\t  99999 kB\nVmHWM:\t    2049 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(parse(status).unwrap(), Memory { now: 1, peak: 3 });
+        assert!(parse("Name:\tx\n").is_err());
+    }
+
+    #[test]
+    fn a_process_that_runs_has_both() {
+        let pid = std::process::id();
+        let memory = memory(pid).unwrap();
+        assert!(memory.peak >= memory.now && memory.now > 0, "{memory:?}");
+        cpu_time(pid).unwrap();
+    }
+}
