@@ -21,7 +21,7 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::pools::Pools;
 use crate::provision::Provision;
 use crate::settings::Settings;
-use crate::store::{Store, Touched};
+use crate::store::{Store, Touched, uid};
 use crate::time::{Now, Time};
 
 /// A deterministic autoscaler: the same events at the same times give the same actions.
@@ -202,10 +202,8 @@ impl Engine {
         let until = self.errands.until(&errand);
         match &errand {
             Errand::Make(name) => {
-                if let Outcome::Done(Fact::Object(claim)) = &outcome
-                    && let Some(uid) = uid_of(claim)
-                {
-                    self.machines.made(uid);
+                if let Outcome::Done(Fact::Object(claim)) = &outcome {
+                    self.machines.made(uid(claim));
                 }
                 let touched =
                     self.with_out(now, |this, out| this.provision.made(name, outcome, &mut this.store, out));
@@ -319,7 +317,7 @@ impl Engine {
     fn read(&mut self, now: Now, name: &str, outcome: Outcome) {
         let touched = match outcome {
             Outcome::Done(Fact::Object(value)) => {
-                self.collect.read(name, uid_of(&value));
+                self.collect.read(name, Some(uid(&value)));
                 self.store.made(&value)
             }
             Outcome::Refused(Refusal::NotFound) => {
@@ -349,10 +347,6 @@ impl Engine {
         };
         self.route(now, touched);
     }
-}
-
-fn uid_of(object: &serde_json::Value) -> Option<&str> {
-    object.pointer("/metadata/uid")?.as_str()
 }
 
 fn claim_ref(name: &str) -> ObjectRef {

@@ -8,7 +8,7 @@ use headstart_core::overlay::{self, Applied, Conflict, Offered};
 use headstart_core::quantity::Quantity;
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::{NODES, Resources};
-use headstart_core::snapshot::{BoundPod, Daemon, Demand, Pod, Pool, Shape, Snapshot, Volume};
+use headstart_core::snapshot::{BoundPod, Daemon, Demand, Node, Pod, Pool, Shape, Snapshot, Volume};
 use rustc_hash::FxHashSet;
 
 use crate::decode::Fault;
@@ -249,12 +249,13 @@ impl<'a> Builder<'a> {
     /// The solver does this for machines that stay; it never sees those that leave.
     fn most_used(&self, machine: &Machine<'_>, types: &Arc<Types>) -> Arc<Resources> {
         let told = machine.capacity();
-        let launching =
-            machine.node(types, None).ok().and_then(|node| node.launching.map(|l| (l, node.labels)));
-        match launching.filter(|_| told.is_empty()) {
-            Some((launching, labels)) => Arc::new(launching.most(&labels, &self.snapshot.well_known)),
-            None => told,
+        if !told.is_empty() {
+            return told;
         }
+        let Ok(Node { launching: Some(launching), labels, .. }) = machine.node(types, None) else {
+            return told;
+        };
+        Arc::new(launching.most(&labels, &self.snapshot.well_known))
     }
 
     /// Counts a machine against the limits of its pool.

@@ -3,8 +3,6 @@
 mod objects;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,10 +18,11 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::control_plane::ControlPlane;
+use crate::http;
 use crate::options::{Component, Options};
 use crate::peers::{self, Peer, Running};
 use crate::reaction::audit::Audit;
-use crate::reaction::{Calls, calm_pool, claims, create, is_true, observer, wait_until_ready};
+use crate::reaction::{Calls, LIMIT, calm_pool, claims, create, is_true, observer, until, wait_until_ready};
 use crate::usage::{self, Memory};
 use crate::workload;
 
@@ -31,7 +30,6 @@ use objects::{Owner, Template};
 
 /// How many requests are under way at once while the cluster is filled.
 const AT_ONCE: usize = 32;
-const LIMIT: Duration = Duration::from_mins(10);
 /// How long an operator must have done nothing before it is looked at, and how long that is waited for.
 const REST: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -205,28 +203,19 @@ async fn wait_until_synced(running: &Running, n_nodes: usize) -> Result<()> {
     let (health, metrics) = (running.health_port(), running.metrics_port());
     let synced = async || {
         let answer = tokio::task::spawn_blocking(move || {
-            Ok::<_, anyhow::Error>((get(health, "/readyz")?, get(metrics, "/metrics")?))
+            Ok::<_, anyhow::Error>((http::get(health, "/readyz")?, http::get(metrics, "/metrics")?))
         });
         // Nobody may be listening yet.
-        let Ok((ready, metrics)) = answer.await? else { return Ok(None) };
+        let Ok(((code, _), (_, metrics))) = answer.await? else { return Ok(None) };
         let says = |name: &str, value: usize| {
             gauge(&metrics, name).is_some_and(|found| (found - value as f64).abs() < 0.5)
         };
-        let all = ready.contains(" 200 ")
+        let all = code == 200
             && says("karpenter_cluster_state_synced", 1)
             && says("karpenter_cluster_state_node_count", n_nodes);
         Ok(all.then_some(()))
     };
     until("the operator to have read everything", synced).await
-}
-
-/// What a port answers to a request, head and all.
-fn get(port: u16, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// The value of a metric without labels.
@@ -279,18 +268,6 @@ where
     let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await;
     patched.with_context(|| format!("the status of {name} is refused"))?;
     Ok(())
-}
-
-/// Asks again and again until there is an answer.
-async fn until<T>(what: &str, ask: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
-    let start = Instant::now();
-    loop {
-        if let Some(answer) = ask().await? {
-            return Ok(answer);
-        }
-        ensure!(start.elapsed() < LIMIT, "waited {} s for {what}", LIMIT.as_secs());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod certs;
 mod components;
 mod control_plane;
 pub mod crowd;
+pub mod http;
 pub mod instance_types;
 pub mod judge;
 mod keeper;

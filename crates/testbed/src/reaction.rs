@@ -31,7 +31,8 @@ pub use timeline::percentile;
 
 /// Karpenter's KWOK provider writes a node's price on this label, in dollars per hour.
 const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
-const LIMIT: Duration = Duration::from_mins(10);
+/// Longer than anything here takes, so that only something broken runs into it.
+pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 
 /// What happened after a Deployment of one-CPU pods was created on an empty cluster; times count from then, and all
 /// else until the last pod ran.
@@ -228,12 +229,23 @@ pub(crate) fn claims(client: &Client) -> Api<DynamicObject> {
 pub(crate) async fn wait_until_ready(client: &Client) -> Result<()> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
     let pools: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    until("ready NodePools", async || {
+        let pools = pools.list(&ListParams::default()).await?;
+        Ok(pools.iter().all(|pool| is_true(pool, "Ready")).then_some(()))
+    })
+    .await
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) async fn until<T>(what: &str, ask: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
-    while !pools.list(&ListParams::default()).await?.iter().all(|pool| is_true(pool, "Ready")) {
-        ensure!(start.elapsed() < LIMIT, "the NodePool does not become ready");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+    loop {
+        if let Some(answer) = ask().await? {
+            return Ok(answer);
+        }
+        ensure!(start.elapsed() < LIMIT, "waited {} s for {what}", LIMIT.as_secs());
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Ok(())
 }
 
 /// Whether an object's status has this condition.

@@ -22,16 +22,26 @@ pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
 }
 
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the operator has ended")?;
-    parse(&status)
+    parse(&status(pid)?)
+}
+
+/// What a process holds in memory now, in KiB.
+pub fn resident_kib(pid: u32) -> Result<u64> {
+    kib(&status(pid)?, "VmRSS")
+}
+
+fn status(pid: u32) -> Result<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).context("the operator has ended")
+}
+
+fn kib(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let amount = line.with_context(|| format!("the kernel tells no {name}"))?;
+    Ok(amount.trim().trim_end_matches(" kB").parse()?)
 }
 
 fn parse(status: &str) -> Result<Memory> {
-    let mib = |name: &str| -> Result<u64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kib = line.with_context(|| format!("the kernel tells no {name}"))?;
-        Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()?.div_ceil(1024))
-    };
+    let mib = |name| Ok::<_, anyhow::Error>(kib(status, name)?.div_ceil(1024));
     Ok(Memory { now: mib("VmRSS")?, peak: mib("VmHWM")? })
 }
 

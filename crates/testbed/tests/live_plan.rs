@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use headstart_testbed::binaries::{self, Binary};
-use headstart_testbed::{Component, ControlPlane, Options};
+use headstart_testbed::{Component, ControlPlane, Options, peers};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
@@ -152,7 +152,7 @@ impl Cluster {
             ..Options::api_only()
         })
         .await?;
-        Ok(Self { plane, headstart: headstart()?, kubectl: binaries::ensure(Binary::Kubectl)? })
+        Ok(Self { plane, headstart: peers::build()?, kubectl: binaries::ensure(Binary::Kubectl)? })
     }
 
     fn kubectl(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
@@ -217,21 +217,6 @@ fn sorted(pods: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = pods.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     names.sort_unstable();
     names
-}
-
-/// The command, built from what is here.
-fn headstart() -> Result<PathBuf> {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "headstart-cli", "--message-format", "json"])
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(built.status.success(), "headstart cannot be built");
-    let messages = String::from_utf8(built.stdout)?;
-    let executable = messages.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message["executable"].as_str()?))
-    });
-    executable.context("cargo names no executable")
 }
 
 #[tokio::test(flavor = "multi_thread")]

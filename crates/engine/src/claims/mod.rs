@@ -315,12 +315,7 @@ impl Claims {
                 self.fail(&name, "LaunchFailed", message);
                 return None;
             }
-            Outcome::Refused(Refusal::Cloud(error)) => {
-                if error.outcome_unknown() {
-                    machines.lost(uid);
-                }
-                error
-            }
+            Outcome::Refused(Refusal::Cloud(error)) => error,
             Outcome::Refused(other) => {
                 self.fail(&name, "LaunchFailed", &format!("{other:?}"));
                 return None;

@@ -49,9 +49,7 @@ pub(crate) struct Drain {
     searching: BTreeSet<String>,
     lost: BTreeSet<String>,
     /// When the cloud was last searched.
-    search_asked: Time,
-    /// When the cloud may be searched again.
-    search_at: Time,
+    search_asked: Option<Time>,
 }
 
 /// How far the search for a claim's instance has come.
@@ -66,7 +64,8 @@ enum Search {
 impl Drain {
     pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
         match touched {
-            Touched::Claim { name, .. } => {
+            Touched::Claim { gone: Some(claim), .. } => drop(self.searches.remove(&claim.metadata.uid)),
+            Touched::Claim { name, gone: None } => {
                 if let Some(claim) = store.claims.get(name).filter(|claim| claim.is_leaving()) {
                     self.agenda.mark(Target::Claim(name.clone()));
                     self.mark_nodes(claim, store);
@@ -130,8 +129,13 @@ impl Drain {
         self.lost.append(&mut self.searching);
     }
 
+    /// When the cloud may be searched again.
+    fn search_at(&self) -> Time {
+        self.search_asked.map_or(Time(0), |asked| asked + ENDED)
+    }
+
     pub(crate) fn wake(&self) -> Option<Time> {
-        let search = (!self.lost.is_empty() && self.searching.is_empty()).then_some(self.search_at);
+        let search = (!self.lost.is_empty() && self.searching.is_empty()).then(|| self.search_at());
         [self.agenda.wake(), search].into_iter().flatten().min()
     }
 
@@ -150,12 +154,11 @@ impl Drain {
             }
         }
         if !self.lost.is_empty()
-            && self.search_at <= out.now.time
+            && self.search_at() <= out.now.time
             && out.ask(Errand::Search, Effect::Instances)
         {
             self.searching = std::mem::take(&mut self.lost);
-            self.search_asked = out.now.time;
-            self.search_at = out.now.time + ENDED;
+            self.search_asked = Some(out.now.time);
         }
     }
 
@@ -230,9 +233,7 @@ impl Drain {
         let metadata = json!({ "resourceVersion": claim.metadata.version(), "finalizers": finalizers });
         let object = claim.metadata.object(Kind::NodeClaim);
         let effect = Effect::Patch { object, part: Part::Main, patch: json!({ "metadata": metadata }) };
-        if out.ask(Errand::Claim(claim.name().to_owned()), effect) {
-            self.searches.remove(uid);
-        }
+        out.ask(Errand::Claim(claim.name().to_owned()), effect);
         Some(AGAIN)
     }
 
@@ -250,7 +251,6 @@ impl Drain {
     ) -> Vec<(String, Instance)> {
         let mut found = Vec::new();
         let asked = self.search_asked;
-        self.searches.retain(|uid, _| store.claims.values().any(|claim| claim.metadata.uid == *uid));
         for name in std::mem::take(&mut self.searching) {
             let Some(claim) = store.claims.get(&name) else { continue };
             self.agenda.mark(Target::Claim(name));
@@ -259,7 +259,7 @@ impl Drain {
                 Some(Some(instance)) => found.push((uid, instance.clone())),
                 Some(None) => {
                     self.searches.entry(uid).and_modify(|search| {
-                        if matches!(search, Search::Since(since) if asked >= *since + UNSEEN) {
+                        if matches!(search, Search::Since(since) if asked >= Some(*since + UNSEEN)) {
                             *search = Search::Vain;
                         }
                     });

@@ -27,6 +27,7 @@ pub(crate) use claim::Claim;
 pub(crate) use class::Class;
 pub(crate) use meta::{Meta, Owner as OwnerReference};
 pub(crate) use node::Node;
+pub(crate) use owner::uid;
 pub(crate) use pod::{Pod, PodKey};
 
 use crate::event::Change;

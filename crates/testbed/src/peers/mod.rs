@@ -4,15 +4,17 @@ mod deployment;
 mod follower;
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
+use serde_json::Value;
 
 use crate::binaries::{self, Asset, Binary};
 use crate::control_plane::ControlPlane;
@@ -61,6 +63,21 @@ fn headstart() -> Result<PathBuf> {
         );
     }
     Ok(path)
+}
+
+/// Builds the Headstart binary from what is here, and tells where it is. Blocks.
+pub fn build() -> Result<PathBuf> {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "headstart-cli", "--message-format", "json"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(built.status.success(), "headstart cannot be built");
+    let messages = String::from_utf8(built.stdout)?;
+    let executable = messages.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    executable.context("cargo names no executable")
 }
 
 /// Runs `peer` as a plain process beside the control plane, with Karpenter's usual environment and `env` on top.

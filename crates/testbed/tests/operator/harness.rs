@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use headstart_api::crds;
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_cloud::testcloud::Admin;
-use headstart_testbed::{ControlPlane, Options, Process, Program, peers};
+use headstart_testbed::{ControlPlane, Options, Process, Program, http, peers, usage};
 use headstart_testcloud::audit::{Audit, Evidence, Finding, audit};
 use headstart_testcloud::fault::Order;
 use headstart_testcloud::{Server, Time, ledger};
@@ -250,19 +247,12 @@ impl Operator<'_> {
     pub(crate) fn get(&self, what: &str, path: &str) -> Result<(u16, String)> {
         let line = self.said(&format!("listening for {what}")).pop().context("it does not listen")?;
         let port: u16 = line["port"].as_str().unwrap_or_default().parse()?;
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let code = answer.split(' ').nth(1).context("no answer")?.parse()?;
-        Ok((code, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()))
+        http::get(port, path)
     }
 
     pub(crate) fn memory_kib(&self) -> Result<u64> {
         let pid = self.cluster.plane.with_process(self.name, |process| process.pid())?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        Ok(line.context("the kernel tells no memory")?.trim().trim_end_matches(" kB").parse()?)
+        usage::resident_kib(pid)
     }
 
     pub(crate) async fn exit_code(&self) -> Result<i32> {
@@ -371,23 +361,9 @@ fn headstart() -> Result<PathBuf> {
         return Ok(path.into());
     }
     BUILT
-        .get_or_init(|| build().map_err(|error| format!("{error:#}")))
+        .get_or_init(|| peers::build().map_err(|error| format!("{error:#}")))
         .clone()
         .map_err(|error| anyhow!(error))
-}
-
-fn build() -> Result<PathBuf> {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "headstart-cli", "--message-format", "json"])
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(built.status.success(), "headstart cannot be built");
-    let messages = String::from_utf8(built.stdout)?;
-    let executable = messages.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message["executable"].as_str()?))
-    });
-    executable.context("cargo names no executable")
 }
 
 /// A Deployment `web` of pods that ask for one CPU and two GiB.
