@@ -14,7 +14,7 @@ const SILENCE: Duration = Duration::from_millis(20);
 /// The longest that a batch stays open once nobody has more pods to make.
 const COMPLETE: Duration = Duration::from_millis(500);
 /// How long whoever makes pods may pause before nobody waits for the rest.
-const STALLED: Duration = Duration::from_secs(1);
+const STALLED: Duration = Duration::from_secs(3);
 /// How many gaps between pods are looked at.
 const GAPS: usize = 32;
 

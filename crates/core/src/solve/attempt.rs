@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::price::Price;
 use crate::snapshot::{HostPort, MinValues, Volume};
+use crate::solve::amounts::fits;
 use crate::solve::bits::Bits;
 use crate::solve::claims::ClaimIndex;
 use crate::solve::classes::{Class, ClassId, Classes};
@@ -16,8 +18,16 @@ use crate::solve::reservations::Withheld;
 use crate::solve::state::{Narrowed, State};
 use crate::solve::topology::{Choice, Counts, Group, Rule};
 
-/// Most ways in which groups may narrow a claim that are looked at, in order of preference.
-const MAX_OPTIONS: usize = 64;
+/// Most ways in which groups may narrow a claim that are looked at.
+const MAX_WAYS: usize = 64;
+
+/// A way in which groups may narrow a claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// How many pods its domains have that the groups would rather spread.
+    crowd: u32,
+    reqs: ReqId,
+}
 
 /// The answer of a place.
 #[derive(Debug)]
@@ -123,6 +133,22 @@ impl State {
         verdict
     }
 
+    /// How much dearer a claim becomes by taking a pod of the class.
+    pub(crate) fn dearer(
+        &self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        claim: ClaimIndex,
+        becomes: &Narrowed,
+    ) -> Price {
+        let open = self.claims.get(claim);
+        let need = problem.classes.all[class.0 as usize].need.clone();
+        let nothing = vec![0; need.len()];
+        let now = cheapest(problem, open.pool, open.reqs, open.rows.as_deref(), &open.total, &nothing);
+        let then = cheapest(problem, open.pool, becomes.reqs, becomes.rows.as_deref(), &open.total, &need);
+        then - now
+    }
+
     /// The answer when only taints, labels and room matter, which is nearly always.
     fn claim_takes_simple(
         &self,
@@ -215,15 +241,16 @@ impl State {
             if !has_room(problem, class, place, before, rows.as_deref()) {
                 continue;
             }
-            let options = if social {
-                self.options(problem, class, variant, before)
+            let ways = if social {
+                let ways = self.ways(problem, class, variant, before);
+                cheapest_first(problem, class, place, rows.as_deref(), &ways)
             } else {
-                Rc::from([before].as_slice())
+                vec![before]
             };
-            if options.is_empty() {
+            if ways.is_empty() {
                 verdict = Verdict::NotNow;
             }
-            for reqs in options.iter().copied() {
+            for reqs in ways {
                 if reqs != before && !has_room(problem, class, place, reqs, rows.as_deref()) {
                     verdict = Verdict::NotNow;
                     continue;
@@ -280,20 +307,20 @@ impl State {
         Verdict::Yes(Narrowed { reqs, rows: rows.cloned(), reservations })
     }
 
-    /// What the groups that a variant obeys narrow a requirement set to, best first.
-    pub(crate) fn options(
+    /// What the groups that a variant obeys narrow a requirement set to, the least crowded first.
+    pub(crate) fn ways(
         &mut self,
         problem: &mut Problem<'_>,
         class: ClassId,
         variant: usize,
         reqs: ReqId,
-    ) -> Rc<[ReqId]> {
+    ) -> Rc<[Way]> {
         let of = &problem.classes.all[class.0 as usize];
         let version = self.counts_version(of, &of.variants[variant]);
         let progress = of.first_variant + variant;
-        let known = &self.progress[progress].options;
-        if let Some((_, options)) = known.get(&reqs).filter(|(at, _)| *at == version) {
-            return options.clone();
+        let known = &self.progress[progress].ways;
+        if let Some((_, ways)) = known.get(&reqs).filter(|(at, _)| *at == version) {
+            return ways.clone();
         }
         let groups: Vec<_> = self
             .groups(&problem.classes, of, &of.variants[variant])
@@ -301,11 +328,12 @@ impl State {
             .map(|(group, counts, selects)| (group.clone(), counts, selects))
             .collect();
         let strict = of.variants[variant].strict;
-        let mut options = Vec::new();
-        expand(&mut problem.reqs, &groups, strict, reqs, &mut options);
-        let options: Rc<[ReqId]> = options.into();
-        self.progress[progress].options.insert(reqs, (version, options.clone()));
-        options
+        let mut ways = Vec::new();
+        expand(&mut problem.reqs, &groups, strict, Way { crowd: 0, reqs }, &mut ways);
+        ways.sort_by_key(|way| way.crowd);
+        let ways: Rc<[Way]> = ways.into();
+        self.progress[progress].ways.insert(reqs, (version, ways.clone()));
+        ways
     }
 
     /// The groups that bind a variant, with their counts and whether they count the class itself.
@@ -340,34 +368,73 @@ fn expand(
     all: &mut ReqSets,
     groups: &[(Rc<Group>, &Counts, bool)],
     strict: ReqId,
-    reqs: ReqId,
-    options: &mut Vec<ReqId>,
+    so_far: Way,
+    ways: &mut Vec<Way>,
 ) {
     let Some(((group, counts, selects), rest)) = groups.split_first() else {
-        if !options.contains(&reqs) {
-            options.push(reqs);
+        if ways.iter().all(|known| known.reqs != so_far.reqs) {
+            ways.push(so_far);
         }
         return;
     };
-    let (pod, node) = (all.get(strict).clone(), all.get(reqs).clone());
+    let (pod, node) = (all.get(strict).clone(), all.get(so_far.reqs).clone());
     match counts.choose(group.rule, *selects, pod.get(&group.key), node.get(&group.key)) {
         Choice::Nowhere => {}
         Choice::Within(domains) => {
-            if let Some(narrowed) = all.narrow_to(reqs, &group.key, &domains) {
-                expand(all, rest, strict, narrowed, options);
+            if let Some(reqs) = all.narrow_to(so_far.reqs, &group.key, &domains) {
+                expand(all, rest, strict, Way { reqs, ..so_far }, ways);
             }
         }
         Choice::OneOf(domains) => {
-            for domain in domains {
-                if options.len() >= MAX_OPTIONS {
+            for (domain, count) in domains {
+                if ways.len() >= MAX_WAYS {
                     return;
                 }
-                if let Some(narrowed) = all.narrow_to(reqs, &group.key, &[domain]) {
-                    expand(all, rest, strict, narrowed, options);
+                if let Some(reqs) = all.narrow_to(so_far.reqs, &group.key, &[domain]) {
+                    expand(all, rest, strict, Way { crowd: so_far.crowd + count, reqs }, ways);
                 }
             }
         }
     }
+}
+
+/// The ways in the order in which they are tried: among equally crowded ones that where the place costs least.
+fn cheapest_first(
+    problem: &mut Problem<'_>,
+    class: ClassId,
+    place: &Place<'_>,
+    rows: Option<&Bits>,
+    ways: &[Way],
+) -> Vec<ReqId> {
+    let mut ordered = Vec::with_capacity(ways.len());
+    for equal in ways.chunk_by(|a, b| a.crowd == b.crowd) {
+        let from = ordered.len();
+        ordered.extend(equal.iter().map(|way| way.reqs));
+        if equal.len() > 1 {
+            let need = problem.classes.all[class.0 as usize].need.clone();
+            ordered[from..]
+                .sort_by_cached_key(|reqs| cheapest(problem, place.pool, *reqs, rows, place.total, &need));
+        }
+    }
+    ordered
+}
+
+/// The least that a place in the pool costs that holds so much.
+fn cheapest(
+    problem: &mut Problem<'_>,
+    pool: usize,
+    reqs: ReqId,
+    rows: Option<&Bits>,
+    total: &[i64],
+    more: &[i64],
+) -> Price {
+    let pool = &mut problem.pools[pool];
+    let priced = pool.rows.priced(reqs, &problem.reqs);
+    let mut holding = priced.iter().filter(|buy| {
+        let row = buy.row as usize;
+        rows.is_none_or(|rows| rows.has(row)) && fits(total, more, pool.rows.room(row))
+    });
+    holding.next().map_or(Price::MAX, |buy| buy.price)
 }
 
 fn has_room(

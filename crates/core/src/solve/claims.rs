@@ -104,6 +104,11 @@ impl Claims {
         }
     }
 
+    /// Whether two claims have equally many pods.
+    pub(crate) fn are_tied(&self, a: ClaimIndex, b: ClaimIndex) -> bool {
+        self.get(a).pods.len() == self.get(b).pods.len()
+    }
+
     pub(crate) fn standing(&self, index: ClaimIndex) -> Standing {
         let claim = self.get(index);
         Standing { pods: claim.pods.len() as u32, rank: claim.rank, claim: index }

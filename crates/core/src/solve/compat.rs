@@ -6,9 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use crate::price::Price;
 use crate::resources::{CPU, MEMORY};
 use crate::snapshot::{Demand, Pod};
 use crate::solve::attempt::Verdict;
+use crate::solve::claims::ClaimIndex;
 use crate::solve::classes::{ClassId, Classes};
 use crate::solve::line::Line;
 use crate::solve::problem::Problem;
@@ -77,6 +79,18 @@ fn ranks(classes: &Classes) -> Vec<u32> {
         before += equal.len() as u32;
     }
     ranks
+}
+
+/// Up to so many claims upstream sorts without changing the order of equally full ones.
+const IN_ORDER: usize = 12;
+/// Most equally full claims among which the cheapest is chosen.
+const MOST_TIES: usize = 16;
+
+/// A claim that takes the pod, and how much dearer that makes it.
+struct Offer {
+    claim: ClaimIndex,
+    narrowed: Narrowed,
+    more: Price,
 }
 
 /// How an attempt with some wishes given up ended.
@@ -150,6 +164,9 @@ impl State {
     }
 
     /// Puts the pod on the emptiest claim that takes it.
+    ///
+    /// COMPAT: beyond a dozen claims upstream's sort leaves equally full ones in no order that anyone could rely on. Where
+    /// other pods matter too, its choice is one of many, and we take the one that costs least.
     fn fill_claim(&mut self, problem: &mut Problem<'_>, class: ClassId, variant: usize, pod: u32) -> bool {
         let of = &problem.classes.all[class.0 as usize];
         if Line::is_for(of) && !of.is_social(&of.variants[variant]) {
@@ -158,23 +175,37 @@ impl State {
         let progress = of.first_variant + variant;
         let mut candidates = std::mem::take(&mut self.progress[progress].candidates);
         candidates.update(&self.claims);
-        let mut later = Vec::new();
-        let mut placed = false;
-        loop {
+        let may_choose = of.is_social(&of.variants[variant]) && self.claims.len() > IN_ORDER;
+        let mut looks = if may_choose { MOST_TIES } else { 1 };
+        let (mut later, mut best) = (Vec::new(), None::<Offer>);
+        while looks > 0 {
             let claims = std::mem::take(&mut self.claims);
             let next = candidates.pop(&claims, |reqs| self.is_open(problem, class, variant, reqs));
             self.claims = claims;
             let Some(claim) = next else { break };
+            if best.as_ref().is_some_and(|best| !self.claims.are_tied(best.claim, claim)) {
+                later.push(claim);
+                break;
+            }
             match self.claim_takes(problem, class, variant, claim) {
                 Verdict::Yes(narrowed) => {
-                    self.put_on_claim(problem, class, pod, claim, narrowed);
-                    later.push(claim);
-                    placed = true;
-                    break;
+                    looks -= 1;
+                    let more =
+                        if may_choose { self.dearer(problem, class, claim, &narrowed) } else { Price::ZERO };
+                    if best.as_ref().is_none_or(|best| more < best.more) {
+                        later.extend(best.replace(Offer { claim, narrowed, more }).map(|other| other.claim));
+                    } else {
+                        later.push(claim);
+                    }
                 }
                 Verdict::Never => {}
                 Verdict::NotNow | Verdict::Wait => later.push(claim),
             }
+        }
+        let placed = best.is_some();
+        if let Some(Offer { claim, narrowed, .. }) = best {
+            self.put_on_claim(problem, class, pod, claim, narrowed);
+            later.push(claim);
         }
         for claim in later {
             candidates.push(&self.claims, claim);
@@ -225,7 +256,7 @@ impl State {
         (0..alternatives).any(|alternative| {
             let asked = problem.classes.all[class.0 as usize].volume_topology[alternative];
             let before = problem.reqs.narrow(narrowed, asked);
-            before.is_some_and(|before| !self.options(problem, class, variant, before).is_empty())
+            before.is_some_and(|before| !self.ways(problem, class, variant, before).is_empty())
         })
     }
 

@@ -83,3 +83,56 @@ impl Line {
         !is_full && !sleeps
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::solve::reqs::ReqId;
+
+    /// Claims with one pod each that takes so much processor.
+    fn claims(taken: &[i64]) -> Claims {
+        let mut claims = Claims::default();
+        for (pod, taken) in (0..).zip(taken) {
+            let claim = claims.open(0, ReqId::NONE, None, 1);
+            claims.put(claim, pod, &[*taken]);
+        }
+        claims
+    }
+
+    /// The claims that are asked, in order, for a pod with this need, if each may have four of processor.
+    fn asked(line: &mut Line, claims: &Claims, need: i64) -> Vec<ClaimIndex> {
+        line.update(claims, &[need]);
+        let (mut asked, mut last) = (Vec::new(), None);
+        while let Some(next) = line.next(claims, last) {
+            last = Some(next);
+            if line.keeps(next, &claims.get(next.claim).total, &[4]) {
+                asked.push(next.claim);
+            }
+        }
+        asked
+    }
+
+    #[test]
+    fn a_claim_sleeps_until_pods_are_small_enough() {
+        let (claims, mut line) = (claims(&[3, 1]), Line { least: vec![1], ..Line::default() });
+        assert_eq!(asked(&mut line, &claims, 2), [1]);
+        assert_eq!(asked(&mut line, &claims, 1), [0, 1]);
+    }
+
+    #[test]
+    fn a_claim_without_room_for_anybody_leaves() {
+        let (claims, mut line) = (claims(&[3, 1]), Line { least: vec![2], ..Line::default() });
+        assert_eq!(asked(&mut line, &claims, 2), [1]);
+        assert!(line.asleep.is_empty() && line.awake.len() == 1);
+    }
+
+    #[test]
+    fn new_claims_join_and_fuller_ones_fall_behind() {
+        let (mut claims, mut line) = (claims(&[1, 1]), Line { least: vec![1], ..Line::default() });
+        assert_eq!(asked(&mut line, &claims, 1), [0, 1]);
+        claims.put(0, 9, &[1]);
+        let newcomer = claims.open(0, ReqId::NONE, None, 1);
+        claims.put(newcomer, 8, &[1]);
+        assert_eq!(asked(&mut line, &claims, 1), [1, 2, 0]);
+    }
+}

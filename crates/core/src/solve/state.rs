@@ -10,6 +10,7 @@ use crate::quantity::Quantity;
 use crate::requirements::Requirements;
 use crate::resources::NODES;
 use crate::snapshot::{HostPort, Volume};
+use crate::solve::attempt::Way;
 use crate::solve::bits::Bits;
 use crate::solve::candidates::Candidates;
 use crate::solve::claims::{ClaimIndex, Claims};
@@ -69,7 +70,7 @@ pub(crate) struct Progress {
     /// The state of the world when it last failed.
     pub(crate) failed_at: Option<Epoch>,
     /// For a requirement set, what the groups narrow it to, as of some version of their counts.
-    pub(crate) options: FxHashMap<ReqId, (u32, Rc<[ReqId]>)>,
+    pub(crate) ways: FxHashMap<ReqId, (u32, Rc<[Way]>)>,
 }
 
 /// What has to change before a failed attempt is worth repeating.

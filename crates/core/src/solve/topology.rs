@@ -119,8 +119,8 @@ pub(crate) enum Choice {
     Nowhere,
     /// To any of these domains, which one stays open.
     Within(Vec<Arc<str>>),
-    /// To one of these domains, the first that works.
-    OneOf(Vec<Arc<str>>),
+    /// To one of these domains, each with its count, the least-counted first.
+    OneOf(Vec<(Arc<str>, u32)>),
 }
 
 impl Counts {
@@ -165,8 +165,8 @@ impl Counts {
 
     /// The domains that the group allows a pod, given what pod and node allow for the group's label.
     ///
-    /// COMPAT: the least-counted domain is chosen like upstream's `nextDomainTopologySpread`, ties by name instead of at
-    /// random; when it turns out to be unusable, the next within the skew is tried, where upstream gives up.
+    /// COMPAT: the least-counted domain is chosen like upstream's `nextDomainTopologySpread`, ties by price and then by name
+    /// instead of at random; when it turns out to be unusable, the next within the skew is tried, where upstream gives up.
     pub(crate) fn choose(
         &self,
         rule: Rule,
@@ -190,7 +190,7 @@ impl Counts {
                     .filter(|(_, count)| i64::from(*count) + own - least <= i64::from(max_skew))
                     .collect();
                 valid.sort_by_key(|(_, count)| *count);
-                Choice::one_of(valid.into_iter().map(|(domain, _)| domain.clone()).collect())
+                Choice::one_of(valid.into_iter().cloned().collect())
             }
             Rule::Near => {
                 let shared = |occupied: bool| {
@@ -204,7 +204,11 @@ impl Counts {
                     return Choice::Within(occupied);
                 }
                 let reachable = self.domains.iter().any(|(domain, count)| *count > 0 && pod_may(domain));
-                if selects_itself && !reachable { Choice::one_of(shared(false)) } else { Choice::Nowhere }
+                if selects_itself && !reachable {
+                    Choice::one_of(shared(false).into_iter().map(|domain| (domain, 0)).collect())
+                } else {
+                    Choice::Nowhere
+                }
             }
             Rule::Apart => {
                 let free = self
@@ -231,7 +235,7 @@ impl Counts {
 }
 
 impl Choice {
-    fn one_of(domains: Vec<Arc<str>>) -> Self {
+    fn one_of(domains: Vec<(Arc<str>, u32)>) -> Self {
         if domains.is_empty() { Self::Nowhere } else { Self::OneOf(domains) }
     }
 }
@@ -253,7 +257,10 @@ mod tests {
         match choice {
             Choice::Nowhere => "nowhere".to_owned(),
             Choice::Within(domains) => format!("within {}", domains.join(" ")),
-            Choice::OneOf(domains) => format!("one of {}", domains.join(" ")),
+            Choice::OneOf(domains) => {
+                let names: Vec<&str> = domains.iter().map(|(domain, _)| &**domain).collect();
+                format!("one of {}", names.join(" "))
+            }
         }
     }
 

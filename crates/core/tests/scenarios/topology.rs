@@ -24,6 +24,16 @@ fn zones_fill_evenly() {
 }
 
 #[test]
+fn among_equally_full_zones_the_cheapest_comes_first() {
+    assert_snapshot!(plan("
+        unavailable type=small zone=zone-1
+        unavailable type=small zone=zone-2
+        pool p
+        pod a cpu=0.1 label=app:a spread=zone/1/app:a
+    "), @"1 × p small of 6 in 3: a");
+}
+
+#[test]
 fn skew_is_measured_from_pods_that_are_there() {
     assert_snapshot!(plan("
         pool p req=zone:In:zone-3
