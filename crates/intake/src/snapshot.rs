@@ -403,7 +403,7 @@ impl<'a> Builder<'a> {
         Ok((demands.topology, demands.attached))
     }
 
-    /// What pods of a template need, with what classes add; kept once however many templates need it.
+    /// What pods of a template need, with what classes add.
     fn shape(&mut self, made: &Made) -> Result<Arc<Shape>, Fault> {
         let plain = made.shape.clone()?;
         let overhead = made.runtime_class.as_ref().and_then(|name| self.world.overheads.get(name));
@@ -412,10 +412,6 @@ impl<'a> Builder<'a> {
             self.world.priorities.get(name).or_else(default).map_or(0, |class| class.value)
         });
         if overhead.is_none() && priority.is_none_or(|priority| priority == plain.priority) {
-            if let Some(known) = self.shapes.get(&plain) {
-                return Ok(known.clone());
-            }
-            self.shapes.insert(plain.clone());
             return Ok(plain);
         }
         let mut shape = Shape::clone(&plain);
