@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::store::{Pod, Store};
+use crate::store::{Pod, PodLife as _, Store};
 use crate::time::Time;
 
 /// How long a lone pod waits for company.
@@ -51,7 +51,7 @@ impl Batch {
         }
         window.count += 1;
         window.last = now;
-        if let Some(owner) = &pod.owner
+        if let Some(owner) = pod.owner()
             && window.owners.insert(owner.clone())
         {
             window.of_owners.push(pod.key());
@@ -61,11 +61,8 @@ impl Batch {
     /// When the batch is complete, as things are.
     pub(crate) fn due(&self, store: &Store, longest: Duration) -> Option<Time> {
         let window = self.window.as_ref()?;
-        let unfinished = window
-            .of_owners
-            .iter()
-            .filter_map(|key| store.pods.get(key))
-            .any(|pod| store.still_to_come(pod) > 0);
+        let unfinished =
+            window.of_owners.iter().filter_map(|key| store.pod(key)).any(|pod| store.still_to_come(pod) > 0);
         let close = if unfinished {
             window.last + STALLED
         } else if window.count == 1 {

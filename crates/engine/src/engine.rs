@@ -162,7 +162,7 @@ impl Engine {
                         self.errands.forgive(&errand(name.clone()));
                     }
                 }
-                Touched::Pod { key, .. } if !self.store.pods.contains_key(key) => {
+                Touched::Pod { key, .. } if self.store.pod(key).is_none() => {
                     self.errands.forgive(&Errand::Evict(key.clone()));
                     self.errands.forgive(&Errand::Nominate(key.clone()));
                 }
@@ -254,7 +254,7 @@ impl Engine {
                 }
             }
             Errand::Evict(key) => {
-                let node = self.store.pods.get(key).and_then(|pod| pod.node.clone());
+                let node = self.store.pod(key).and_then(|pod| pod.node().cloned());
                 let node = node
                     .and_then(|node| self.store.nodes.get(&*node))
                     .map(|node| node.metadata.object(Kind::Node));

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::overview::{Group, Overview, Phase};
 use crate::pools;
 use crate::report::Gauge;
-use crate::store::Claim;
+use crate::store::{Claim, PodLife as _};
 use crate::time::Now;
 
 impl Engine {
@@ -86,20 +86,17 @@ impl Engine {
             })
             .collect();
         fleet.sort_by_key(|group| std::cmp::Reverse(group.count));
-        let waiting = store.waiting.iter().filter_map(|key| store.pods.get(key)).filter(|pod| !pod.is_gated);
-        let oldest = waiting.clone().map(|pod| now.wall - pod.created).max();
+        let waiting = store.waiting.iter().filter_map(|key| store.pod(key)).filter(|pod| !pod.is_gated());
+        let oldest = waiting.clone().map(|pod| now.wall - pod.since()).max();
         let allocatable: f64 = store
             .nodes
             .values()
             .filter(|node| node.is_ready())
             .map(|node| node.allocatable().get(CPU).as_f64())
             .sum();
-        let bound = store.pods.values().filter(|pod| pod.node.is_some() && !pod.is_over);
-        let requested: f64 = bound
-            .clone()
-            .filter_map(|pod| store.world.shape(&pod.namespace, &pod.name))
-            .map(|shape| shape.requests.get(CPU).as_f64())
-            .sum();
+        let bound = store.world.pods().iter().filter(|pod| pod.node().is_some() && !pod.is_over());
+        let requested: f64 =
+            bound.clone().filter_map(|pod| pod.shape()).map(|shape| shape.requests.get(CPU).as_f64()).sum();
         Overview {
             bound: bound.count(),
             waiting: waiting.count(),

@@ -16,6 +16,7 @@
 mod affinity;
 mod decode;
 mod diagnostic;
+mod kept;
 mod limit_range;
 mod meta;
 mod names;
@@ -35,6 +36,7 @@ mod workload;
 mod world;
 
 pub use diagnostic::Diagnostic;
+pub use kept::KeptPod;
 pub use read::{Document, read};
 pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
 pub use snapshot::{Plain, Rejected, Sight, Standing, Taken, Waiting};

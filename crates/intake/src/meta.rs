@@ -21,12 +21,15 @@ pub(crate) struct Meta {
     pub(crate) namespace: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) uid: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) resource_version: String,
     #[serde(deserialize_with = "shared")]
     pub(crate) labels: Arc<Labels>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) creation_timestamp: Option<jiff::Timestamp>,
     pub(crate) deletion_timestamp: Option<String>,
+    pub(crate) deletion_grace_period_seconds: Option<u32>,
     #[serde(deserialize_with = "nullable")]
     pub(crate) owner_references: Vec<Owner>,
 }
@@ -39,6 +42,7 @@ pub(crate) struct Owner {
     pub(crate) controller: Option<bool>,
     pub(crate) kind: String,
     pub(crate) name: String,
+    pub(crate) uid: Arc<str>,
 }
 
 impl Meta {

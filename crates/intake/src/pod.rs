@@ -8,13 +8,20 @@ use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Effect, HostPort, Labels, Shape, Taint, Toleration, TolerationOperator};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::affinity::{Affinity, SpreadConstraint};
-use crate::decode::{Fault, nullable, some};
+use crate::decode::{Fault, decode, nullable, some};
+use crate::kept::{KeptPod, Made, More};
 use crate::limit_range::DefaultRequests;
 use crate::meta::{Meta, Owner};
 use crate::pooled::Pooled;
 use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, total};
+
+/// The annotation of pods that ask not to be disturbed.
+const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Priority classes of what the cluster cannot do without.
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// A pod.
 #[derive(Debug, Default, Deserialize)]
@@ -61,6 +68,9 @@ pub(crate) struct PodSpec {
     priority: Option<i32>,
     priority_class_name: Option<String>,
     #[serde(deserialize_with = "nullable")]
+    scheduler_name: String,
+    termination_grace_period_seconds: Option<u32>,
+    #[serde(deserialize_with = "nullable")]
     volumes: Vec<PodVolume>,
     #[serde(rename = "schedulingGates", deserialize_with = "some")]
     gated: bool,
@@ -79,6 +89,7 @@ pub(crate) struct PodStatus {
     conditions: Vec<Condition>,
     #[serde(deserialize_with = "nullable")]
     nominated_node_name: String,
+    start_time: Option<jiff::Timestamp>,
 }
 
 /// A condition of any object.
@@ -92,101 +103,22 @@ pub(crate) struct Condition {
     pub(crate) reason: String,
 }
 
-/// A pod as it is kept: what pods of one template share is kept once.
-#[derive(Debug)]
-pub(crate) struct KeptPod {
-    pub(crate) name: Arc<str>,
-    pub(crate) uid: Arc<str>,
-    /// In seconds.
-    pub(crate) created: i64,
-    pub(crate) made: Arc<Made>,
-    /// What most waiting pods do not have.
-    more: Option<Box<More>>,
-}
-
-#[derive(Debug)]
-struct More {
-    /// The node it is on.
-    node: Option<Arc<str>>,
-    /// Its volumes that are claims.
-    claims: Vec<PodVolume>,
-    is_over: bool,
-    is_leaving: bool,
-    is_preempting: bool,
-}
-
-/// What pods made from one template have in common.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Made {
-    pub(crate) namespace: Arc<str>,
-    pub(crate) owners: Vec<Owner>,
-    /// What they need, without what classes and volumes add.
-    pub(crate) shape: Result<Arc<Shape>, Fault>,
-    /// The class that adds overhead, unless the pod says itself how much.
-    pub(crate) runtime_class: Option<String>,
-    /// The class that gives priority, empty for the default one, unless the pod says itself how much.
-    pub(crate) priority_class: Option<String>,
-    pub(crate) gated: bool,
-    pub(crate) wants_devices: bool,
-}
-
-impl KeptPod {
-    /// Whether the pod belongs to its node and goes with it.
-    pub(crate) fn is_of_node(&self) -> bool {
-        self.has_owner("DaemonSet") || self.has_owner("Node")
-    }
-
-    pub(crate) fn has_owner(&self, kind: &str) -> bool {
-        self.made.owners.iter().any(|owner| owner.kind == kind)
-    }
-
-    /// The node it is on.
-    pub(crate) fn node(&self) -> Option<&Arc<str>> {
-        self.more.as_ref()?.node.as_ref()
-    }
-
-    /// Its volumes that are claims.
-    pub(crate) fn claims(&self) -> &[PodVolume] {
-        self.more.as_ref().map(|more| more.claims.as_slice()).unwrap_or_default()
-    }
-
-    /// Whether the pod has ended.
-    pub(crate) fn is_over(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.is_over)
-    }
-
-    /// Whether room is being made for the pod on some node.
-    pub(crate) fn is_preempting(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.is_preempting)
-    }
-
-    /// Whether the pod is being deleted.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.is_leaving)
-    }
-
-    /// Namespace and name.
-    pub(crate) fn names(&self) -> (&str, &str) {
-        (&self.made.namespace, &self.name)
-    }
-
-    pub(crate) fn key(&self) -> String {
-        format!("{}/{}", self.made.namespace, self.name)
-    }
-
-    pub(crate) fn is_owned_by(&self, kind: &str, name: &str) -> bool {
-        self.made.owners.iter().any(|owner| owner.kind == kind && owner.name == name)
-    }
-}
-
 impl PodVolume {
     fn is_claim(&self) -> bool {
         self.persistent_volume_claim.is_some() || self.ephemeral.is_some()
     }
+
+    /// The name of the claim that a pod of this name uses.
+    pub(crate) fn claim_of(&self, pod: &str) -> Option<String> {
+        match &self.persistent_volume_claim {
+            Some(claim) => Some(claim.claim_name.clone()),
+            None => self.ephemeral.as_ref().map(|_| format!("{pod}-{}", self.name)),
+        }
+    }
 }
 
 /// A volume that may be a claim.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodVolume {
     pub(crate) name: String,
@@ -194,13 +126,13 @@ pub(crate) struct PodVolume {
     pub(crate) ephemeral: Option<EphemeralSource>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClaimSource {
     pub(crate) claim_name: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EphemeralSource {
     pub(crate) volume_claim_template: Option<crate::storage::Claim>,
@@ -263,48 +195,127 @@ impl TolerationSpec {
     }
 }
 
+/// A pod of which only what every pod has can be read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Outline {
+    metadata: Meta,
+    spec: OutlineSpec,
+    #[serde(deserialize_with = "nullable")]
+    status: OutlineStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OutlineSpec {
+    #[serde(deserialize_with = "nullable")]
+    node_name: String,
+    #[serde(deserialize_with = "nullable")]
+    scheduler_name: String,
+    priority: Option<i32>,
+    termination_grace_period_seconds: Option<u32>,
+    #[serde(rename = "schedulingGates", deserialize_with = "some")]
+    gated: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutlineStatus {
+    #[serde(deserialize_with = "nullable")]
+    phase: String,
+}
+
+impl From<Outline> for Pod {
+    fn from(outline: Outline) -> Self {
+        let Outline { metadata, spec, status } = outline;
+        let OutlineSpec { node_name, scheduler_name, priority, termination_grace_period_seconds, gated } =
+            spec;
+        let spec = PodSpec {
+            node_name,
+            scheduler_name,
+            priority,
+            termination_grace_period_seconds,
+            gated,
+            ..PodSpec::default()
+        };
+        Self { metadata, spec, status: PodStatus { phase: status.phase, ..PodStatus::default() } }
+    }
+}
+
 impl Pod {
-    /// Whether the pod has ended.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         ["Succeeded", "Failed"].contains(&self.status.phase.as_str())
     }
 
-    fn resize_infeasible(&self) -> bool {
-        self.status.conditions.iter().any(|condition| {
-            condition.kind == "PodResizePending"
-                && condition.status == "True"
-                && condition.reason == "Infeasible"
-        })
+    fn has(&self, kind: &str, status: &str, reason: &str) -> bool {
+        let said = |condition: &Condition| {
+            condition.kind == kind && condition.status == status && condition.reason == reason
+        };
+        self.status.conditions.iter().any(said)
     }
 
-    /// The pod as it is kept.
-    pub(crate) fn kept(mut self, pooled: &mut Pooled) -> KeptPod {
+    /// Reads a pod, to be kept.
+    ///
+    /// One whose needs cannot be read is there nevertheless: it may run on a node, and be in the way when that goes.
+    pub(crate) fn read(value: &Value, pooled: &mut Pooled) -> Result<(KeptPod, Option<Fault>), Fault> {
+        match decode::<Self>(value) {
+            Ok(pod) => Ok((pod.kept(pooled), None)),
+            Err(fault) => {
+                let Ok(outline) = decode::<Outline>(value) else { return Err(fault) };
+                Ok((Self::from(outline).kept_with(Err(fault.clone()), pooled), Some(fault)))
+            }
+        }
+    }
+
+    fn kept(mut self, pooled: &mut Pooled) -> KeptPod {
         if self.metadata.owner_references.iter().any(|owner| owner.kind == "DaemonSet") {
             // Its controller has chosen the node, and says so by a field that nobody else asks for.
             self.spec.affinity.forget_nodes();
         }
-        let statuses = (self.status.container_statuses.as_slice(), self.resize_infeasible());
+        let resize_infeasible = self.has("PodResizePending", "True", "Infeasible");
+        let statuses = (self.status.container_statuses.as_slice(), resize_infeasible);
         // What the API server adds to requests is in them already.
         let shape = self
             .spec
             .shape(self.metadata.labels(), &Resources::new(), statuses)
             .map_err(|fault| fault.within("spec"));
-        let (is_over, is_leaving) = (self.is_over(), self.metadata.is_leaving());
-        let is_preempting = !self.status.nominated_node_name.is_empty();
-        let made =
-            self.spec.made(pooled.name(self.metadata.namespace()), self.metadata.owner_references, shape);
-        let PodSpec { node_name, volumes, .. } = self.spec;
-        let claims: Vec<_> = volumes.into_iter().filter(PodVolume::is_claim).collect();
-        let node = (!node_name.is_empty()).then(|| pooled.name(&node_name));
-        let waits = node.is_none() && claims.is_empty() && !is_over && !is_leaving && !is_preempting;
+        self.kept_with(shape, pooled)
+    }
+
+    fn kept_with(self, shape: Result<Shape, Fault>, pooled: &mut Pooled) -> KeptPod {
+        let (is_over, is_unschedulable) =
+            (self.is_over(), self.has("PodScheduled", "False", "Unschedulable"));
+        let Self { metadata, spec, status } = self;
+        let millis = |time: jiff::Timestamp| time.as_millisecond();
+        let created = metadata.creation_timestamp.map_or(0, millis);
+        let protection = metadata.annotations.get(DO_NOT_DISRUPT).map(|text| text.as_str().into());
+        let more = More {
+            nominated: text(&status.nominated_node_name, pooled),
+            // A filtered list would keep the room of what it was made from.
+            claims: spec.volumes.iter().filter(|volume| volume.is_claim()).cloned().collect(),
+            // One that cannot be read says as much.
+            deleted: metadata.deletion_timestamp.as_ref().map(|text| text.parse().map_or(created, millis)),
+            granted: metadata.deletion_grace_period_seconds,
+            started: status.start_time.filter(|_| protection.is_some()).map(millis),
+        };
+        let namespace = pooled.name(metadata.namespace());
+        let made = Made { protection, ..spec.made(namespace, metadata.owner_references, shape) };
         KeptPod {
-            name: self.metadata.name.into(),
-            uid: self.metadata.uid.into(),
-            created: self.metadata.creation_timestamp.map_or(0, jiff::Timestamp::as_second),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            created,
+            version: metadata.resource_version.parse().unwrap_or(0),
             made: pooled.made(made),
-            more: (!waits).then(|| Box::new(More { node, claims, is_over, is_leaving, is_preempting })),
+            node: text(&spec.node_name, pooled),
+            is_over,
+            is_unschedulable,
+            more: (!more.is_nothing()).then(|| Box::new(more)),
         }
     }
+}
+
+fn text(text: &str, pooled: &mut Pooled) -> Option<Arc<str>> {
+    (!text.is_empty()).then(|| pooled.name(text))
 }
 
 impl PodTemplate {
@@ -337,8 +348,13 @@ impl PodSpec {
                 .priority
                 .is_none()
                 .then(|| self.priority_class_name.clone().unwrap_or_default()),
+            priority: self.priority.unwrap_or(0),
             gated: self.gated,
             wants_devices: self.wants_devices,
+            is_critical: self.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
+            is_default_scheduled: ["", "default-scheduler"].contains(&self.scheduler_name.as_str()),
+            grace: self.termination_grace_period_seconds,
+            protection: None,
         }
     }
 

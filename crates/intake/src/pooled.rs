@@ -7,7 +7,7 @@ use headstart_core::resources::Resources;
 use headstart_core::snapshot::Labels;
 use rustc_hash::FxHashSet;
 
-use crate::pod::Made;
+use crate::kept::Made;
 
 /// Things of which there are few, each kept once.
 #[derive(Debug, Default)]

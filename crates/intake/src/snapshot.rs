@@ -13,8 +13,9 @@ use rustc_hash::FxHashSet;
 
 use crate::decode::Fault;
 use crate::diagnostic::Diagnostic;
+use crate::kept::{KeptPod, Made};
 use crate::node::{Machine, machines};
-use crate::pod::{KeptPod, Made, PodVolume};
+use crate::pod::PodVolume;
 use crate::spread::{Defaults, controller};
 use crate::storage::Claim;
 use crate::world::World;
@@ -297,7 +298,7 @@ impl<'a> Builder<'a> {
                         name: &pod.name,
                         uid: &pod.uid,
                         shape: pod.made.shape.as_ref().ok(),
-                        is_preempting: pod.is_preempting(),
+                        is_preempting: pod.nominated().is_some(),
                     };
                     let promised = match self.sight.standing(waiting) {
                         Standing::Wants => None,
@@ -320,7 +321,7 @@ impl<'a> Builder<'a> {
     fn bound(&mut self, pod: &KeptPod, node: u32) -> Result<(), Fault> {
         let shape = self.shape(&pod.made)?;
         let volumes = self.volumes(&pod.name, &pod.made.namespace, pod.claims(), &[]).unwrap_or_default();
-        let of_node = pod.has_owner("DaemonSet");
+        let of_node = pod.is_daemon();
         let on = &mut self.snapshot.nodes[node as usize];
         on.requested.add(&shape.requests);
         if of_node {
@@ -344,7 +345,7 @@ impl<'a> Builder<'a> {
             name: pod.name.clone(),
             namespace: pod.made.namespace.clone(),
             uid,
-            created: pod.created,
+            created: pod.created.div_euclid(1000),
             made: &pod.made,
             claims: pod.claims(),
             templates: &[],

@@ -13,7 +13,7 @@ use crate::decode::{Fault, nullable, requirements};
 use crate::meta::Meta;
 
 /// A persistent volume claim.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Claim {
     #[serde(deserialize_with = "nullable")]
@@ -24,7 +24,7 @@ pub(crate) struct Claim {
     status: ClaimStatus,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ClaimSpec {
     #[serde(deserialize_with = "nullable")]
@@ -32,7 +32,7 @@ struct ClaimSpec {
     storage_class_name: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ClaimStatus {
     #[serde(deserialize_with = "nullable")]

@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use crate::affinity::LabelSelector;
 use crate::decode::{Fault, nullable};
+use crate::kept::KeptPod;
 use crate::meta::Meta;
-use crate::pod::{Condition, KeptPod, PodTemplate};
+use crate::pod::{Condition, PodTemplate};
 use crate::storage::Claim;
 
 /// Most pods that one workload may lack; more are taken for a slip of the pen.
@@ -88,7 +89,7 @@ impl Workload {
             let owned = pod.is_owned_by(&self.kind, &self.metadata.name)
                 || replica_sets.iter().any(|name| pod.is_owned_by("ReplicaSet", name));
             let matches = |shape: &Arc<Shape>| selector.matches(&shape.labels);
-            let foster = pod.made.owners.is_empty() || (owns_sets && pod.has_owner("ReplicaSet"));
+            let foster = pod.made.owners.is_empty() || (owns_sets && pod.made.has_owner("ReplicaSet"));
             let loose = selects && foster && pod.made.shape.as_ref().is_ok_and(matches);
             *pod.made.namespace == *namespace && !pod.is_over() && !pod.is_leaving() && (owned || loose)
         };

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headstart_core::resources::Resources;
-use headstart_core::snapshot::{Labels, Shape};
+use headstart_core::snapshot::Labels;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
+use crate::kept::KeptPod;
 use crate::limit_range::{DefaultRequests, LimitRange};
 use crate::meta::{DEFAULT_NAMESPACE, Meta};
 use crate::node::{CsiNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
 use crate::places::Places;
-use crate::pod::{KeptPod, Pod};
+use crate::pod::Pod;
 use crate::pool::NodePool;
 use crate::pooled::Pooled;
 use crate::read::Document;
@@ -129,6 +130,14 @@ fn take_out<T>(
     }
 }
 
+/// What is wrong with an object.
+fn wrong(kind: &str, value: &Value, Fault { field, message }: Fault) -> Diagnostic {
+    let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    Diagnostic { object: format!("{kind} {of}{name}"), field, message }
+}
+
 /// Why an object has no name.
 fn nameless(object: &Value) -> Fault {
     match object.get("metadata") {
@@ -224,19 +233,34 @@ impl World {
     ///
     /// One that cannot be used is forgotten and told.
     pub fn set(&mut self, value: &Value) -> Result<(), Diagnostic> {
-        let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
-        let Err(Fault { field, message }) = self.take(&kind, value) else { return Ok(()) };
-        self.remove(&kind, &namespace, &name);
-        let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        Err(Diagnostic { object: format!("{kind} {of}{name}"), field, message })
+        let text = |at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let kind = text("/kind");
+        let Err(fault) = self.take(kind, value) else { return Ok(()) };
+        self.remove(kind, text("/metadata/namespace"), text("/metadata/name"));
+        Err(wrong(kind, value, fault))
     }
 
-    /// What a pod needs, without what classes and volumes add.
-    pub fn shape(&self, namespace: &str, name: &str) -> Option<Arc<Shape>> {
-        let wanted = (namespace, name);
-        let at = self.places.of("Pod", wanted, |at| self.pods.get(at).map(KeptPod::names))?;
-        self.pods[at].made.shape.clone().ok()
+    /// Reads a pod without taking notice of it; what is wrong with its needs comes with it.
+    pub fn read_pod(&mut self, value: &Value) -> Result<(KeptPod, Option<Diagnostic>), Diagnostic> {
+        let told = |fault| wrong("Pod", value, fault);
+        Pod::read(value, &mut self.pooled).map(|(pod, fault)| (pod, fault.map(told))).map_err(told)
+    }
+
+    /// Takes notice of a pod that was read.
+    pub fn put_pod(&mut self, pod: KeptPod) {
+        put(&mut self.places, &mut self.pods, "Pod", KeptPod::names, pod);
+    }
+
+    /// A pod.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&KeptPod> {
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+        let at = self.places.of("Pod", (namespace, name), |at| self.pods.get(at).map(KeptPod::names))?;
+        self.pods.get(at)
+    }
+
+    /// All pods, in no order of note.
+    pub fn pods(&self) -> &[KeptPod] {
+        &self.pods
     }
 
     /// Forgets an object.
@@ -281,7 +305,10 @@ impl World {
     fn take(&mut self, kind: &str, value: &Value) -> Result<Put, Fault> {
         let put = match kind {
             "Pod" => {
-                let pod = decode::<Pod>(value)?.kept(&mut self.pooled);
+                let pod = match Pod::read(value, &mut self.pooled)? {
+                    (_, Some(fault)) => return Err(fault),
+                    (pod, None) => pod,
+                };
                 put(&mut self.places, &mut self.pods, kind, KeptPod::names, pod)
             }
             "Node" => {

@@ -81,7 +81,7 @@ impl Drain {
                 }
             }
             Touched::Pod { key, was_on, .. } => {
-                let on = store.pods.get(key).and_then(|pod| pod.node.clone());
+                let on = store.pod(key).and_then(|pod| pod.node().cloned());
                 for node in [on, was_on.clone()].into_iter().flatten() {
                     self.mark_leaving(&node, store);
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::action::Effect;
 use crate::errands::Errand;
 use crate::out::Out;
-use crate::store::{Claim, Node, Pod, Store};
+use crate::store::{Claim, Node, Pod, PodLife as _, Store};
 use crate::time::Wall;
 
 /// How long after its time a pod that does not go is no longer waited for.
@@ -14,21 +14,21 @@ const STUCK: Duration = Duration::from_mins(1);
 
 /// The order in which pods leave: what others rely on goes last.
 fn tier(pod: &Pod) -> (bool, bool) {
-    (pod.is_critical, pod.is_daemon)
+    (pod.is_critical(), pod.is_daemon())
 }
 
 /// Whether a pod can be made to leave at all.
 fn is_drainable(pod: &Pod, now: Wall) -> bool {
-    let is_stuck = pod.deleted.is_some_and(|deleted| now > deleted + STUCK);
-    !pod.tolerates_disruption && !pod.is_mirror && !is_stuck
+    let is_stuck = pod.ends().is_some_and(|ends| now > ends + STUCK);
+    !pod.tolerates_disruption() && !pod.is_mirror() && !is_stuck
 }
 
 /// Whether a pod must go now to be gone in time.
 fn is_due(pod: &Pod, deadline: Wall, now: Wall) -> bool {
-    match (pod.deleted, pod.grace) {
+    match (pod.ends(), pod.grace()) {
         // Half of what it was granted: it is in time, and asked a few times at most even if the API server's clock is ahead.
-        (Some(deleted), _) => {
-            deleted > deadline && pod.granted.is_none_or(|granted| granted > 2 * left(deadline, now))
+        (Some(ends), _) => {
+            ends > deadline && pod.granted().is_none_or(|granted| granted > 2 * left(deadline, now))
         }
         (None, Some(grace)) => now.0 > deadline.0 - i64::from(grace) * 1000,
         (None, None) => false,
@@ -50,7 +50,7 @@ pub(super) fn drain(
 ) -> usize {
     let now = out.now.wall;
     let waiting: Vec<&Pod> =
-        store.pods_on(node.name()).filter(|pod| !pod.is_over && is_drainable(pod, now)).collect();
+        store.pods_on(node.name()).filter(|pod| !pod.is_over() && is_drainable(pod, now)).collect();
     let mut others = Vec::new();
     for pod in &waiting {
         match deadline.filter(|deadline| is_due(pod, *deadline, now)) {
@@ -63,7 +63,7 @@ pub(super) fn drain(
         .and_then(|claim| claim.condition(headstart_api::conditions::nodeclaim::DISRUPTION_REASON))
         .map_or("Forceful Termination", |condition| condition.reason.as_str());
     for pod in others.into_iter().filter(|pod| tier(pod) == first) {
-        if pod.deleted.is_some() || pod.is_protected(now) {
+        if pod.is_leaving() || pod.is_protected(now) {
             continue;
         }
         let errand = Errand::Evict(pod.key());
@@ -80,7 +80,7 @@ pub(super) fn attached<'a>(node: &'a Node, store: &'a Store, now: Wall) -> Vec<&
     let stay: BTreeSet<&str> = store
         .pods_on(node.name())
         .filter(|pod| !is_drainable(pod, now))
-        .flat_map(|pod| pod.volumes.iter().filter_map(|claim| store.volume_of(&pod.namespace, claim)))
+        .flat_map(|pod| pod.volumes().filter_map(|claim| store.volume_of(pod.namespace(), &claim)))
         .collect();
     let attached = store.attached_to(node.name());
     attached
@@ -99,7 +99,7 @@ fn force(pod: &Pod, deadline: Wall, out: &mut Out<'_>) {
              grace-period of its {} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt \
              annotation.",
             deadline.stamp(),
-            pod.grace.unwrap_or(0)
+            pod.grace().unwrap_or(0)
         );
         out.note(pod.object(), "Disrupted", message);
         out.count("pods_drained_total", &[("reason", "Forceful Termination")]);

@@ -31,7 +31,7 @@ use crate::out::Out;
 use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::settings::Settings;
-use crate::store::{Pod, PodKey, Store, Touched};
+use crate::store::{Pod, PodKey, PodLife as _, Store, Touched};
 use crate::time::Time;
 use echoes::Echoes;
 use promises::Promises;
@@ -121,8 +121,8 @@ impl Provision {
         store
             .waiting
             .iter()
-            .filter_map(|key| store.pods.get(key))
-            .any(|pod| self.considered.contains(&pod.uid) && self.promises.of(&pod.uid).is_none())
+            .filter_map(|key| store.pod(key))
+            .any(|pod| self.considered.contains(pod.uid()) && self.promises.of(pod.uid()).is_none())
     }
 
     pub(crate) fn on(&mut self, now: Time, touched: &Touched, store: &Store) {
@@ -163,14 +163,14 @@ impl Provision {
     }
 
     fn on_pod(&mut self, now: Time, key: &PodKey, uid: &Arc<str>, store: &Store) {
-        let pod = store.pods.get(key).filter(|pod| pod.uid == *uid);
+        let pod = store.pod(key).filter(|pod| pod.uid() == uid);
         let Some(pod) = pod.filter(|pod| pod.is_waiting()) else {
-            let is_bound = pod.is_some_and(|pod| pod.node.is_some());
+            let is_bound = pod.is_some_and(|pod| pod.node().is_some());
             if is_bound
                 && !self.needs.is_empty()
-                && let Some(shape) = store.world.shape(&key.0, &key.1)
+                && let Some(shape) = pod.and_then(Pod::shape)
             {
-                self.needs.forgive(&need(&shape));
+                self.needs.forgive(&need(shape));
             }
             self.promises.drop_pod(uid);
             self.considered.remove(uid);
@@ -178,7 +178,7 @@ impl Provision {
             self.nominated.remove(uid);
             return;
         };
-        if pod.nominated.is_none() {
+        if pod.nominated().is_none() {
             self.nominated.remove(uid);
         } else {
             self.nominated.entry(uid.clone()).or_insert(now);
@@ -233,7 +233,7 @@ impl Provision {
     /// Pods that a claim was made for.
     pub(crate) fn pods_of<'a>(&'a self, store: &'a Store, claim: &str) -> Vec<ObjectRef> {
         let keys = self.promises.on(claim);
-        keys.filter_map(|(_, key)| store.pods.get(key)).map(Pod::object).collect()
+        keys.filter_map(|(_, key)| store.pod(key)).map(Pod::object).collect()
     }
 
     pub(crate) fn poll(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
@@ -273,13 +273,13 @@ impl Provision {
         let late: Vec<PodKey> = self
             .promises
             .on(claim)
-            .filter(|(_, key)| store.pods.get(*key).is_some_and(Pod::is_waiting))
+            .filter(|(_, key)| store.pod(key).is_some_and(Pod::is_waiting))
             .map(|(_, key)| key.clone())
             .collect();
         let Some(first) = late.first() else { return };
         for key in &late {
-            if let Some(shape) = store.world.shape(&key.0, &key.1) {
-                self.needs.failed(now, need(&shape));
+            if let Some(shape) = store.pod(key).and_then(Pod::shape) {
+                self.needs.failed(now, need(shape));
             }
         }
         let message = format!(
@@ -468,7 +468,7 @@ impl Provision {
         }
         for rejected in taken.rejected.iter().take(MOST_EVENTS) {
             let (namespace, name) = rejected.pod.split_once('/').unwrap_or_default();
-            let Some(pod) = store.pods.get(&(namespace.into(), name.into())) else { continue };
+            let Some(pod) = store.world.pod(namespace, name) else { continue };
             let message = format!("Failed to schedule pod, {}", rejected.reason);
             out.event(pod.object(), true, "FailedScheduling", message, FAILED_EVERY);
         }

@@ -34,20 +34,20 @@ impl Eyes<'_> {
     /// it would not make room by sending others away.
     pub(crate) fn is_wanting(&self, pod: &Pod) -> bool {
         pod.is_waiting()
-            && !pod.is_gated
-            && !pod.is_daemon
-            && !pod.is_mirror
-            && (pod.is_unschedulable || (pod.is_ours && !self.store.could_displace(pod)))
+            && !pod.is_gated()
+            && !pod.is_daemon()
+            && !pod.is_mirror()
+            && (pod.is_unschedulable() || (pod.is_default_scheduled() && !self.store.could_displace(pod)))
     }
 }
 
 impl Eyes<'_> {
     /// The node that a pod will soon be on because somebody has seen to it.
     pub(crate) fn nomination<'p>(&self, pod: &'p Pod) -> Option<&'p str> {
-        let node = pod.nominated.as_deref()?;
+        let node: &str = pod.nominated()?;
         self.store.nodes.get(node).filter(|node| !node.is_leaving())?;
-        let is_fresh = self.nominated.get(&pod.uid).is_none_or(|since| self.now < *since + BELIEVED);
-        let makes_room = || self.store.pods_on(node).any(|pod| pod.deleted.is_some());
+        let is_fresh = self.nominated.get(pod.uid()).is_none_or(|since| self.now < *since + BELIEVED);
+        let makes_room = || self.store.pods_on(node).any(Pod::is_leaving);
         (is_fresh || makes_room()).then_some(node)
     }
 }
@@ -67,9 +67,8 @@ impl Sight for Eyes<'_> {
     }
 
     fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {
-        let key = (waiting.namespace.into(), waiting.name.into());
-        let Some(pod) = self.store.pods.get(&key) else { return Standing::Waits };
-        if let Some(claim) = self.promises.of(&pod.uid) {
+        let Some(pod) = self.store.world.pod(waiting.namespace, waiting.name) else { return Standing::Waits };
+        if let Some(claim) = self.promises.of(pod.uid()) {
             return Standing::Promised(claim);
         }
         if let Some(node) = self.nomination(pod) {

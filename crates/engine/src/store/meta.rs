@@ -19,8 +19,6 @@ pub(crate) struct Meta {
     pub(crate) generation: Option<i64>,
     creation_timestamp: Option<jiff::Timestamp>,
     deletion_timestamp: Option<jiff::Timestamp>,
-    /// Seconds that it was given to end when it was last asked to.
-    pub(crate) deletion_grace_period_seconds: Option<u32>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) finalizers: Vec<String>,
@@ -74,11 +72,6 @@ impl Meta {
 
     pub(crate) fn label(&self, key: &str) -> &str {
         self.labels.get(key).map(String::as_str).unwrap_or_default()
-    }
-
-    /// Who controls the object.
-    pub(crate) fn controller(&self) -> Option<&Owner> {
-        self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
     pub(crate) fn object(&self, kind: Kind) -> ObjectRef {

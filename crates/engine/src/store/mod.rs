@@ -28,7 +28,7 @@ pub(crate) use class::Class;
 pub(crate) use meta::{Meta, Owner as OwnerReference};
 pub(crate) use node::Node;
 pub(crate) use owner::uid;
-pub(crate) use pod::{Pod, PodKey};
+pub(crate) use pod::{Pod, PodKey, PodLife};
 
 use crate::event::Change;
 use crate::kind::Kind;
@@ -42,7 +42,6 @@ pub(crate) struct Store {
     class: ClassKind,
     /// What decides placement.
     pub(crate) world: World,
-    pub(crate) pods: BTreeMap<PodKey, Pod>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) claims: BTreeMap<String, Claim>,
     pub(crate) pools: BTreeMap<String, NodePool>,
@@ -119,7 +118,6 @@ impl Store {
         Self {
             class,
             world: World::new(),
-            pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             claims: BTreeMap::new(),
             pools: BTreeMap::new(),
@@ -201,7 +199,10 @@ impl Store {
         let alone = |name: &String| (String::new(), name.clone());
         match kind {
             Kind::Pod => {
-                self.pods.keys().map(|(space, name)| (space.to_string(), name.to_string())).collect()
+                let names = |pod: &Pod| (pod.namespace().to_string(), pod.name().to_string());
+                let mut all: Vec<_> = self.world.pods().iter().map(names).collect();
+                all.sort_unstable();
+                all
             }
             Kind::Node => self.nodes.keys().map(alone).collect(),
             Kind::NodeClaim => self.claims.keys().map(alone).collect(),
@@ -220,8 +221,8 @@ impl Store {
             .nodes
             .iter()
             .map(|(name, node)| Touched::Node { name: name.clone(), provider_id: node.provider_id() });
-        let waiting = self.waiting.iter().filter_map(|key| self.pods.get(key));
-        let pods = waiting.map(|pod| Touched::Pod { key: pod.key(), uid: pod.uid.clone(), was_on: None });
+        let waiting = self.waiting.iter().filter_map(|key| self.pod(key));
+        let pods = waiting.map(|pod| Touched::Pod { key: pod.key(), uid: pod.uid().clone(), was_on: None });
         pools.chain(claims).chain(nodes).chain(pods).collect()
     }
 
@@ -257,7 +258,12 @@ impl Store {
         let (namespace, name) = owner::names(value);
         let at = (kind, namespace.clone(), name.clone());
         let touched = match kind {
-            Kind::Pod => self.learn_pod(value),
+            Kind::Pod => {
+                return match self.learn_pod(value) {
+                    Ok(touched) => touched.into_iter().collect(),
+                    Err(diagnostic) => self.refuse(at, diagnostic),
+                };
+            }
             Kind::Node => self.learn_node(value),
             Kind::NodeClaim => self.learn_claim(value, false),
             Kind::NodePool => decode(value).map(|pool: NodePool| {
@@ -286,8 +292,7 @@ impl Store {
             Ok(Some(touched)) => touched,
             Err(fault) => {
                 let object = format!("{kind} {name}");
-                self.diagnostics.insert(at, Diagnostic { object, field: fault.0, message: fault.1 });
-                return self.lose(kind, &namespace, &name, None);
+                return self.refuse(at, Diagnostic { object, field: fault.0, message: fault.1 });
             }
         };
         if kind == Kind::PersistentVolumeClaim {
@@ -308,18 +313,30 @@ impl Store {
         vec![touched]
     }
 
-    fn learn_pod(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
-        let pod = Pod::read(value).map_err(|error| (String::new(), error.to_string()))?;
+    /// Forgets an object of which nothing can be read, and remembers why.
+    fn refuse(&mut self, at: (Kind, String, String), diagnostic: Diagnostic) -> Vec<Touched> {
+        let touched = self.lose(at.0, &at.1, &at.2, None);
+        self.diagnostics.insert(at, diagnostic);
+        touched
+    }
+
+    fn learn_pod(&mut self, value: &Value) -> Result<Option<Touched>, Diagnostic> {
+        let (pod, diagnostic) = self.world.read_pod(value)?;
         let key = pod.key();
-        let known = self.pods.get(&key);
-        if known.is_some_and(|known| known.uid == pod.uid && known.age >= pod.age) {
+        let known = self.pod(&key);
+        if known.is_some_and(|known| known.uid() == pod.uid() && known.version() >= pod.version()) {
             return Ok(None);
         }
-        let was_on = known.and_then(|known| known.node.clone());
-        let uid = pod.uid.clone();
+        let was_on = known.and_then(Pod::node).cloned();
+        let uid = pod.uid().clone();
         self.unindex_pod(&key);
         self.index_pod(&pod);
-        self.pods.insert(key.clone(), pod);
+        self.world.put_pod(pod);
+        let at = (Kind::Pod, key.0.to_string(), key.1.to_string());
+        match diagnostic {
+            None => drop(self.diagnostics.remove(&at)),
+            Some(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
+        }
         Ok(Some(Touched::Pod { key, uid, was_on }))
     }
 
@@ -327,36 +344,37 @@ impl Store {
         if pod.is_waiting() {
             self.waiting.insert(pod.key());
         }
-        if let Some(node) = &pod.node {
+        if let Some(node) = pod.node() {
             self.on_node.entry(node.clone()).or_default().insert(pod.key());
-            if !pod.is_daemon && !pod.is_over {
-                *self.priorities.entry(pod.priority).or_default() += 1;
+            if is_displaceable(pod) {
+                *self.priorities.entry(pod.priority()).or_default() += 1;
             }
         }
-        if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_over && pod.deleted.is_none()) {
+        if let Some(owner) = pod.owner().filter(|_| is_alive(pod)) {
             *self.live.entry(owner.clone()).or_default() += 1;
         }
     }
 
-    fn unindex_pod(&mut self, key: &PodKey) -> Option<Pod> {
-        let pod = self.pods.remove(key)?;
+    /// Forgets what follows from a pod, before the pod itself is forgotten or replaced.
+    fn unindex_pod(&mut self, key: &PodKey) {
+        let Some(pod) = self.world.pod(&key.0, &key.1) else { return };
         self.waiting.remove(key);
-        if let Some(node) = &pod.node
+        if let Some(node) = pod.node()
             && let Some(pods) = self.on_node.get_mut(node)
         {
             pods.remove(key);
             if pods.is_empty() {
                 self.on_node.remove(node);
             }
-            if !pod.is_daemon && !pod.is_over {
-                let left = self.priorities.entry(pod.priority).or_insert(1);
+            if is_displaceable(pod) {
+                let left = self.priorities.entry(pod.priority()).or_insert(1);
                 *left -= 1;
                 if *left == 0 {
-                    self.priorities.remove(&pod.priority);
+                    self.priorities.remove(&pod.priority());
                 }
             }
         }
-        if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_over && pod.deleted.is_none())
+        if let Some(owner) = pod.owner().filter(|_| is_alive(pod))
             && let Some(live) = self.live.get_mut(owner)
         {
             *live -= 1;
@@ -364,7 +382,11 @@ impl Store {
                 self.live.remove(owner);
             }
         }
-        Some(pod)
+    }
+
+    /// A pod.
+    pub(crate) fn pod(&self, key: &PodKey) -> Option<&Pod> {
+        self.world.pod(&key.0, &key.1)
     }
 
     fn learn_node(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
@@ -447,12 +469,14 @@ impl Store {
         let touched = match kind {
             Kind::Pod => {
                 let key: PodKey = (namespace.into(), name.into());
-                if self.pods.get(&key).is_some_and(|pod| is_other(&pod.uid)) {
-                    return Vec::new();
+                let Some(pod) = self.pod(&key).filter(|pod| !is_other(pod.uid())) else { return Vec::new() };
+                let touched = Touched::Pod { uid: pod.uid().clone(), was_on: pod.node().cloned(), key };
+                if let Touched::Pod { key, .. } = &touched {
+                    self.unindex_pod(key);
                 }
-                let Some(pod) = self.unindex_pod(&key) else { return Vec::new() };
                 self.world.remove("Pod", namespace, name);
-                return vec![Touched::Pod { key, uid: pod.uid, was_on: pod.node }];
+                self.diagnostics.remove(&(kind, namespace.to_owned(), name.to_owned()));
+                return vec![touched];
             }
             Kind::Node => {
                 if self.nodes.get(name).is_some_and(|node| is_other(&node.metadata.uid)) {
@@ -544,7 +568,7 @@ impl Store {
     }
 
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Pod> {
-        self.on_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+        self.on_node.get(node).into_iter().flatten().filter_map(|key| self.pod(key))
     }
 
     /// Volumes attached to a node.
@@ -555,7 +579,7 @@ impl Store {
 
     /// Whether kube-scheduler may make room for a pod by sending away another.
     pub(crate) fn could_displace(&self, pod: &Pod) -> bool {
-        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < pod.priority)
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < pod.priority())
     }
 
     /// The volume behind a volume claim.
@@ -565,10 +589,19 @@ impl Store {
 
     /// How many pods whoever made this one still has to make; nothing is known of owners that are not watched.
     pub(crate) fn still_to_come(&self, pod: &Pod) -> usize {
-        let Some(uid) = &pod.owner else { return 0 };
+        let Some(uid) = pod.owner() else { return 0 };
         let wants = self.owners.get(&**uid).map_or(0, |owner| owner.wants);
         wants.saturating_sub(self.live.get(uid).copied().unwrap_or(0))
     }
+}
+
+fn is_alive(pod: &Pod) -> bool {
+    !pod.is_over() && !pod.is_leaving()
+}
+
+/// Whether kube-scheduler may send a pod away for the sake of another.
+fn is_displaceable(pod: &Pod) -> bool {
+    !pod.is_daemon() && !pod.is_over()
 }
 
 fn is_older(new: &Meta, known: &Meta) -> bool {
