@@ -93,9 +93,8 @@ impl Engine {
         self.machines = Machines::default();
         self.provision.forget();
         self.drain.forget();
-        let is_assumed =
-            |(name, claim): (&String, &crate::store::Claim)| claim.is_assumed.then(|| name.clone());
-        let assumed: Vec<String> = self.store.claims.iter().filter_map(is_assumed).collect();
+        let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
+        let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
             let touched = self.store.lose(Kind::NodeClaim, "", &name, None);
             self.route(now, touched);

@@ -37,8 +37,8 @@ const OWNERS: usize = 100;
 
 /// Most bytes for a pod, a node and a claim.
 const POD: usize = 300;
-const NODE: usize = 8 * 1024;
-const CLAIM: usize = 12 * 1024;
+const NODE: usize = 2 * 1024;
+const CLAIM: usize = 2_500;
 
 const SINCE: &str = "2026-01-01T00:00:00Z";
 const ZONES: [&str; 3] = ["test-zone-a", "test-zone-b", "test-zone-c"];

@@ -121,12 +121,16 @@ pub(crate) fn some<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error
 /// A requirement as manifests write it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Expression {
-    pub(crate) key: String,
-    pub(crate) operator: String,
+pub struct Expression {
+    /// The label it is about.
+    pub key: String,
+    /// How its value is compared.
+    pub operator: String,
+    /// What with.
     #[serde(default, deserialize_with = "nullable")]
-    pub(crate) values: Vec<String>,
-    pub(crate) min_values: Option<u32>,
+    pub values: Vec<String>,
+    /// How many values there must be to choose from.
+    pub min_values: Option<u32>,
 }
 
 impl Expression {

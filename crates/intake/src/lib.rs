@@ -35,9 +35,12 @@ mod storage;
 mod workload;
 mod world;
 
+pub use decode::Expression;
 pub use diagnostic::Diagnostic;
 pub use kept::KeptPod;
+pub use node::{KeptClaim, KeptNode};
+pub use pod::TaintSpec;
 pub use read::{Document, read};
 pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
 pub use snapshot::{Plain, Rejected, Sight, Standing, Taken, Waiting};
-pub use world::World;
+pub use world::{Put, World};

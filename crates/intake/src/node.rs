@@ -9,18 +9,48 @@ use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Labels, Launching, Node, Taint};
 use serde::Deserialize;
 
-use crate::decode::{Fault, nullable, shared};
+use crate::decode::{Expression, Fault, nullable, requirements, shared};
 use crate::meta::Meta;
 use crate::pod::TaintSpec;
 use crate::pool::{TemplateSpec, taints};
 use crate::pooled::Pooled;
 use headstart_core::types::Types;
 
+/// What is kept of a node; shared with whoever looks after nodes.
+#[derive(Clone, Debug, Default)]
+pub struct KeptNode {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What the cloud calls it, empty if nobody has told.
+    pub provider_id: Arc<str>,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Its taints.
+    pub taints: Box<[TaintSpec]>,
+    /// What it has.
+    pub capacity: Arc<Resources>,
+    /// What it has for pods.
+    pub allocatable: Arc<Resources>,
+    /// Whether it is going away.
+    pub is_leaving: bool,
+}
+
+/// What is kept of a claim for a node.
+#[derive(Debug, Default)]
+pub struct KeptClaim {
+    /// What it says about its node; the name is its own.
+    pub of_node: KeptNode,
+    /// Taints that its node starts with.
+    pub startup_taints: Box<[TaintSpec]>,
+    /// What it asks for, as long as it matters.
+    pub requirements: Box<[Expression]>,
+}
+
 /// A node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct KubeNode {
-    pub(crate) metadata: Meta,
+    metadata: Meta,
     #[serde(deserialize_with = "nullable")]
     spec: NodeSpec,
     #[serde(deserialize_with = "nullable")]
@@ -46,15 +76,17 @@ struct NodeStatus {
 }
 
 impl KubeNode {
-    /// Drops what decides nothing.
-    pub(crate) fn slim(&mut self, pooled: &mut Pooled) {
-        self.metadata.labels = pooled.labels(&self.metadata.labels).into();
-        for amounts in [&mut self.status.capacity, &mut self.status.allocatable] {
-            *amounts = pooled.resources(amounts);
+    pub(crate) fn kept(self, pooled: &mut Pooled) -> KeptNode {
+        let Self { metadata, spec, status } = self;
+        KeptNode {
+            is_leaving: metadata.is_leaving(),
+            labels: Arc::new(pooled.labels(&metadata.labels)),
+            name: metadata.name.into(),
+            provider_id: spec.provider_id.into(),
+            taints: spec.taints.into(),
+            capacity: pooled.resources(&status.capacity),
+            allocatable: pooled.resources(&status.allocatable),
         }
-        self.metadata.annotations.clear();
-        self.metadata.owner_references = Vec::new();
-        self.metadata.uid = String::new();
     }
 }
 
@@ -62,7 +94,7 @@ impl KubeNode {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeClaim {
-    pub(crate) metadata: Meta,
+    metadata: Meta,
     spec: TemplateSpec,
     #[serde(deserialize_with = "nullable")]
     status: ClaimStatus,
@@ -77,6 +109,25 @@ struct ClaimStatus {
     capacity: Arc<Resources>,
     #[serde(deserialize_with = "shared")]
     allocatable: Arc<Resources>,
+}
+
+impl NodeClaim {
+    pub(crate) fn kept(self, pooled: &mut Pooled) -> KeptClaim {
+        let Self { metadata, spec, status } = self;
+        KeptClaim {
+            of_node: KeptNode {
+                is_leaving: metadata.is_leaving(),
+                labels: Arc::new(pooled.labels(&metadata.labels)),
+                name: metadata.name.into(),
+                provider_id: status.provider_id.into(),
+                taints: spec.taints.into(),
+                capacity: pooled.resources(&status.capacity),
+                allocatable: pooled.resources(&status.allocatable),
+            },
+            startup_taints: spec.startup_taints.into(),
+            requirements: spec.requirements.into(),
+        }
+    }
 }
 
 /// What a CSI driver says about a node.
@@ -111,23 +162,23 @@ struct CsiAllocatable {
 
 /// A node, its claim, or both.
 pub(crate) struct Machine<'a> {
-    pub(crate) node: Option<&'a KubeNode>,
-    pub(crate) claim: Option<&'a NodeClaim>,
+    pub(crate) node: Option<&'a KeptNode>,
+    pub(crate) claim: Option<&'a KeptClaim>,
 }
 
 /// Pairs nodes with their claims by provider id.
-pub(crate) fn machines<'a>(nodes: &'a [KubeNode], claims: &'a [NodeClaim]) -> Vec<Machine<'a>> {
-    let by_id: BTreeMap<&str, &NodeClaim> = claims
+pub(crate) fn machines<'a>(nodes: &'a [KeptNode], claims: &'a [KeptClaim]) -> Vec<Machine<'a>> {
+    let by_id: BTreeMap<&str, &KeptClaim> = claims
         .iter()
-        .filter(|claim| !claim.status.provider_id.is_empty())
-        .map(|claim| (claim.status.provider_id.as_str(), claim))
+        .filter(|claim| !claim.of_node.provider_id.is_empty())
+        .map(|claim| (&*claim.of_node.provider_id, claim))
         .collect();
-    let ids: BTreeSet<&str> = nodes.iter().map(|node| node.spec.provider_id.as_str()).collect();
-    let with_node = nodes
-        .iter()
-        .map(|node| Machine { node: Some(node), claim: by_id.get(node.spec.provider_id.as_str()).copied() });
+    let ids: BTreeSet<&str> = nodes.iter().map(|node| &*node.provider_id).collect();
+    let with_node =
+        nodes.iter().map(|node| Machine { node: Some(node), claim: by_id.get(&*node.provider_id).copied() });
     let alone = claims.iter().filter(|claim| {
-        !ids.contains(claim.status.provider_id.as_str()) || claim.status.provider_id.is_empty()
+        let id = &*claim.of_node.provider_id;
+        id.is_empty() || !ids.contains(id)
     });
     with_node.chain(alone.map(|claim| Machine { node: None, claim: Some(claim) })).collect()
 }
@@ -143,35 +194,31 @@ impl<'a> Machine<'a> {
 
     /// Nodes that nobody claimed count as having every mark.
     fn has(&self, mark: &str) -> bool {
-        let marked = |node: &KubeNode| node.metadata.labels.get(mark).is_some_and(|value| &**value == "true");
+        let marked = |node: &KeptNode| node.labels.get(mark).is_some_and(|value| &**value == "true");
         self.claim.is_none() || self.node.is_some_and(marked)
     }
 
     /// Whether the machine is going away.
     pub(crate) fn is_leaving(&self) -> bool {
-        let claim = self.claim.is_some_and(|claim| claim.metadata.is_leaving());
-        claim || (self.claim.is_some() && self.node.is_some_and(|node| node.metadata.is_leaving()))
+        let claim = self.claim.is_some_and(|claim| claim.of_node.is_leaving);
+        claim || (self.claim.is_some() && self.node.is_some_and(|node| node.is_leaving))
     }
 
-    /// The metadata that describes the machine best.
-    pub(crate) fn meta(&self) -> Option<&'a Meta> {
-        let node = self.node.filter(|_| self.is_registered()).map(|node| &node.metadata);
-        node.or(self.claim.map(|claim| &claim.metadata)).or(self.node.map(|node| &node.metadata))
+    /// Who describes the machine best.
+    pub(crate) fn described(&self) -> Option<&'a KeptNode> {
+        let node = self.node.filter(|_| self.is_registered());
+        node.or(self.claim.map(|claim| &claim.of_node)).or(self.node)
     }
 
     /// Everything the machine has, which counts against limits.
     pub(crate) fn capacity(&self) -> Arc<Resources> {
-        self.resources(|node| &node.capacity, |claim| &claim.capacity)
+        self.resources(|node| &node.capacity)
     }
 
     /// A node reports nothing, or zero, of what its devices have not announced yet; its claim knows better.
-    fn resources(
-        &self,
-        of_node: impl Fn(&NodeStatus) -> &Arc<Resources>,
-        of_claim: impl Fn(&ClaimStatus) -> &Arc<Resources>,
-    ) -> Arc<Resources> {
-        let claim = self.claim.map(|claim| of_claim(&claim.status));
-        let Some(node) = self.node.map(|node| of_node(&node.status)) else {
+    fn resources(&self, of: impl Fn(&KeptNode) -> &Arc<Resources>) -> Arc<Resources> {
+        let claim = self.claim.map(|claim| of(&claim.of_node));
+        let Some(node) = self.node.map(&of) else {
             return claim.cloned().unwrap_or_default();
         };
         let mut all = node.clone();
@@ -185,13 +232,13 @@ impl<'a> Machine<'a> {
 
     fn taints(&self) -> Result<Vec<Taint>, Fault> {
         let own = match (self.node, self.claim) {
-            (Some(node), _) if self.is_registered() => taints(&node.spec.taints, "spec.taints")?,
-            (_, Some(claim)) => claim.spec.taints().map_err(|fault| fault.within("spec"))?,
-            (Some(node), None) => taints(&node.spec.taints, "spec.taints")?,
+            (Some(node), None) => taints(&node.taints, "spec.taints")?,
+            (Some(node), _) if self.is_registered() => taints(&node.taints, "spec.taints")?,
+            (_, Some(claim)) => taints(&claim.of_node.taints, "spec.taints")?,
             (None, None) => Vec::new(),
         };
         let Some(claim) = self.claim.filter(|_| !self.is_initialized()) else { return Ok(own) };
-        let startup = claim.spec.startup_taints().map_err(|fault| fault.within("spec"))?;
+        let startup = taints(&claim.startup_taints, "spec.startupTaints")?;
         let stays =
             |taint: &Taint| !taint.is_ephemeral() && !startup.iter().any(|other| other.same_mark(taint));
         Ok(own.into_iter().filter(stays).collect())
@@ -199,16 +246,15 @@ impl<'a> Machine<'a> {
 
     /// The node for the solver, without its pods.
     pub(crate) fn node(&self, types: &Arc<Types>, drivers: Option<&CsiNode>) -> Result<Node, Fault> {
-        let meta = self.meta().cloned().unwrap_or_default();
-        let mut labels = meta.labels;
+        let described = self.described();
+        let mut labels = described.map(|node| node.labels.clone()).unwrap_or_default();
         let mut launching = None;
         if let Some(claim) = self.claim.filter(|_| self.node.is_none()) {
-            let requirements = claim.spec.requirements().map_err(|fault| fault.within("spec"))?;
-            for requirement in requirements.iter() {
+            let requirements = requirements(&claim.requirements, "spec.requirements")?;
+            for requirement in requirements.iter().filter(|one| !claim.of_node.labels.contains_key(one.key()))
+            {
                 if let Some(value) = requirement.single() {
-                    Arc::make_mut(&mut labels)
-                        .entry(requirement.key().into())
-                        .or_insert_with(|| value.into());
+                    Arc::make_mut(&mut labels).insert(requirement.key().into(), value.into());
                 }
             }
             launching = Some(Box::new(Launching { requirements, types: types.clone() }));
@@ -221,10 +267,10 @@ impl<'a> Machine<'a> {
             }
         }
         Ok(Node {
-            name: meta.name.as_str().into(),
+            name: described.map(|node| node.name.clone()).unwrap_or_default(),
             labels,
             taints: self.taints()?,
-            allocatable: self.resources(|node| &node.allocatable, |claim| &claim.allocatable),
+            allocatable: self.resources(|node| &node.allocatable),
             launching,
             initialized: self.is_initialized(),
             volume_limits,

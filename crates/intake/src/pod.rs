@@ -154,11 +154,14 @@ struct TolerationSpec {
 /// A taint as manifests write it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct TaintSpec {
-    key: String,
+pub struct TaintSpec {
+    /// Its key.
+    pub key: String,
+    /// Its value.
     #[serde(deserialize_with = "nullable")]
-    value: String,
-    effect: String,
+    pub value: String,
+    /// What it does to pods.
+    pub effect: String,
 }
 
 pub(crate) fn effect(name: &str) -> Result<Effect, Fault> {

@@ -1,8 +1,5 @@
 //! Where nodes come from.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
 use headstart_core::snapshot::{Labels, Pool, Taint};
@@ -43,7 +40,7 @@ struct Template {
 #[serde(default)]
 struct TemplateMeta {
     #[serde(deserialize_with = "nullable")]
-    labels: BTreeMap<Arc<str>, Arc<str>>,
+    labels: Labels,
 }
 
 /// What pools and claims both say about nodes.
@@ -51,11 +48,11 @@ struct TemplateMeta {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct TemplateSpec {
     #[serde(deserialize_with = "nullable")]
-    requirements: Vec<Expression>,
+    pub(crate) requirements: Vec<Expression>,
     #[serde(deserialize_with = "nullable")]
-    taints: Vec<TaintSpec>,
+    pub(crate) taints: Vec<TaintSpec>,
     #[serde(deserialize_with = "nullable")]
-    startup_taints: Vec<TaintSpec>,
+    pub(crate) startup_taints: Vec<TaintSpec>,
     node_class_ref: Option<ClassRef>,
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Pooled {
     names: FxHashSet<Arc<str>>,
     made: FxHashSet<Arc<Made>>,
     resources: FxHashSet<Arc<Resources>>,
+    label_sets: FxHashSet<Arc<Labels>>,
 }
 
 impl Pooled {
@@ -37,7 +38,19 @@ impl Pooled {
     pub(crate) fn sweep(&mut self) {
         self.made.retain(|made| Arc::strong_count(made) > 1);
         self.resources.retain(|resources| Arc::strong_count(resources) > 1);
+        self.label_sets.retain(|labels| Arc::strong_count(labels) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
+    }
+
+    /// Labels that others have as well.
+    pub(crate) fn label_set(&mut self, labels: &Labels) -> Arc<Labels> {
+        match self.label_sets.get(labels) {
+            Some(known) => known.clone(),
+            None => {
+                let labels = Arc::new(self.labels(labels));
+                once(&mut self.label_sets, labels)
+            }
+        }
     }
 
     /// Labels that share their texts with others.

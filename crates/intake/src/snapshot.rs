@@ -219,27 +219,27 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the nodes that stay and returns the names of those that go.
-    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<Types>) -> BTreeSet<String> {
+    fn nodes(&mut self, by_pool: &TypesByPool<'_>, catalog: &Arc<Types>) -> BTreeSet<Arc<str>> {
         let mut leaving = BTreeSet::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
-            let Some(meta) = machine.meta() else { continue };
-            let of = meta.labels.get(NODE_POOL).cloned();
+            let Some(described) = machine.described() else { continue };
+            let of = described.labels.get(NODE_POOL).cloned();
             let types = of.as_ref().and_then(|pool| by_pool.get(&**pool)).unwrap_or(catalog);
             if machine.is_leaving() {
-                leaving.extend(machine.node.map(|node| node.metadata.name.clone()));
+                leaving.extend(machine.node.map(|node| node.name.clone()));
                 if self.sight.counts_leaving() {
                     let used = self.most_used(&machine, types);
                     self.count(of.as_ref(), &used);
                 }
                 continue;
             }
-            let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&node.metadata.name));
+            let csi = machine.node.and_then(|node| self.world.csi_nodes.get(&*node.name));
             match machine.node(types, csi) {
                 Ok(node) => {
                     self.count(of.as_ref(), &machine.capacity());
                     self.snapshot.nodes.push(node);
                 }
-                Err(fault) => self.fault(format!("Node {}", meta.name), fault),
+                Err(fault) => self.fault(format!("Node {}", described.name), fault),
             }
         }
         leaving
@@ -267,24 +267,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn pods(&mut self, leaving: &BTreeSet<String>) {
+    fn pods(&mut self, leaving: &BTreeSet<Arc<str>>) {
         let nodes = self.snapshot.nodes.iter().zip(0..);
         let at: BTreeMap<Arc<str>, u32> = nodes.map(|(node, at)| (node.name.clone(), at)).collect();
         let mut by_node: BTreeMap<&str, u32> = BTreeMap::new();
         let mut by_claim: BTreeMap<&str, u32> = BTreeMap::new();
         for machine in machines(&self.world.nodes, &self.world.claims) {
-            let Some(at) = machine.meta().and_then(|meta| at.get(meta.name.as_str())) else { continue };
+            let Some(at) = machine.described().and_then(|described| at.get(&described.name)) else {
+                continue;
+            };
             if let Some(node) = machine.node {
-                by_node.insert(&node.metadata.name, *at);
+                by_node.insert(&node.name, *at);
             }
             if let Some(claim) = machine.claim {
-                by_claim.insert(&claim.metadata.name, *at);
+                by_claim.insert(&claim.of_node.name, *at);
             }
         }
         let waiting = self.world.pods.iter().filter(|pod| pod.node().is_none()).count();
         self.snapshot.pods.reserve_exact(waiting);
         for pod in &self.world.pods {
-            let moving = pod.node().is_some_and(|node| leaving.contains(&**node)) && !pod.is_of_node();
+            let moving = pod.node().is_some_and(|node| leaving.contains(node)) && !pod.is_of_node();
             if pod.is_over() || (pod.is_leaving() && (moving || pod.node().is_none())) {
                 continue;
             }

@@ -13,7 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::kept::KeptPod;
 use crate::limit_range::{DefaultRequests, LimitRange};
 use crate::meta::{DEFAULT_NAMESPACE, Meta};
-use crate::node::{CsiNode, KubeNode, NodeClaim};
+use crate::node::{CsiNode, KeptClaim, KeptNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
 use crate::places::Places;
 use crate::pod::Pod;
@@ -30,8 +30,8 @@ use crate::workload::Workload;
 pub struct World {
     pub(crate) pools: Vec<NodePool>,
     pub(crate) overlays: Vec<NodeOverlay>,
-    pub(crate) nodes: Vec<KubeNode>,
-    pub(crate) claims: Vec<NodeClaim>,
+    pub(crate) nodes: Vec<KeptNode>,
+    pub(crate) claims: Vec<KeptClaim>,
     pub(crate) pods: Vec<KeptPod>,
     pub(crate) pooled: Pooled,
     pub(crate) workloads: Vec<Workload>,
@@ -89,10 +89,20 @@ const IGNORED: [&str; 6] =
     ["ConfigMap", "Secret", "ServiceAccount", "KWOKNodeClass", "EC2NodeClass", "AKSNodeClass"];
 
 /// Whether an object was there before.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Put {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is new.
     New,
+    /// It was there, perhaps different.
     Again,
+}
+
+fn name_of_node(node: &KeptNode) -> (&str, &str) {
+    (DEFAULT_NAMESPACE, &node.name)
+}
+
+fn name_of_claim(claim: &KeptClaim) -> (&str, &str) {
+    (DEFAULT_NAMESPACE, &claim.of_node.name)
 }
 
 /// Adds an object to its list; one of the same name makes room for it, as if it had been applied again.
@@ -251,6 +261,31 @@ impl World {
         put(&mut self.places, &mut self.pods, "Pod", KeptPod::names, pod);
     }
 
+    /// Takes notice of a node.
+    pub fn put_node(&mut self, node: KeptNode) -> Put {
+        put(&mut self.places, &mut self.nodes, "Node", name_of_node, node)
+    }
+
+    /// Takes notice of a claim.
+    pub fn put_claim(&mut self, claim: KeptClaim) -> Put {
+        put(&mut self.places, &mut self.claims, "NodeClaim", name_of_claim, claim)
+    }
+
+    /// Labels that share their texts with those of others.
+    pub fn share_texts(&mut self, labels: &Labels) -> Arc<Labels> {
+        Arc::new(self.pooled.labels(labels))
+    }
+
+    /// Labels that are kept once however many objects have them.
+    pub fn share_labels(&mut self, labels: &Labels) -> Arc<Labels> {
+        self.pooled.label_set(labels)
+    }
+
+    /// Amounts that are kept once however many objects have them.
+    pub fn share_amounts(&mut self, amounts: Resources) -> Arc<Resources> {
+        self.pooled.resources(&Arc::new(amounts))
+    }
+
     /// A pod.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&KeptPod> {
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
@@ -270,8 +305,8 @@ impl World {
         let places = &mut self.places;
         match kind {
             "Pod" => take_out(places, &mut self.pods, kind, KeptPod::names, names),
-            "Node" => take_out(places, &mut self.nodes, kind, |node| node.metadata.names(), names),
-            "NodeClaim" => take_out(places, &mut self.claims, kind, |claim| claim.metadata.names(), names),
+            "Node" => take_out(places, &mut self.nodes, kind, name_of_node, names),
+            "NodeClaim" => take_out(places, &mut self.claims, kind, name_of_claim, names),
             "NodePool" => take_out(places, &mut self.pools, kind, |pool| pool.metadata.names(), names),
             "NodeOverlay" => {
                 take_out(places, &mut self.overlays, kind, |overlay| overlay.metadata.names(), names);
@@ -312,13 +347,12 @@ impl World {
                 put(&mut self.places, &mut self.pods, kind, KeptPod::names, pod)
             }
             "Node" => {
-                let mut node: KubeNode = decode(value)?;
-                node.slim(&mut self.pooled);
-                put(&mut self.places, &mut self.nodes, kind, |node| node.metadata.names(), node)
+                let node = decode::<KubeNode>(value)?.kept(&mut self.pooled);
+                self.put_node(node)
             }
             "NodeClaim" => {
-                let claim: NodeClaim = decode(value)?;
-                put(&mut self.places, &mut self.claims, kind, |claim| claim.metadata.names(), claim)
+                let claim = decode::<NodeClaim>(value)?.kept(&mut self.pooled);
+                self.put_claim(claim)
             }
             "NodePool" => {
                 let pool: NodePool = decode(value)?;

@@ -3,6 +3,7 @@
 //! A snapshot holds only what decides placement. Whoever builds it has already left out pools that are static, not
 //! ready or being deleted, nodes that are going away, and pods that need no node.
 
+mod label_set;
 mod launching;
 mod selector;
 mod shape;
@@ -11,8 +12,9 @@ mod taint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use label_set::Labels;
 pub use launching::{Launching, Outcome, either};
-pub use selector::{Labels, Selector};
+pub use selector::Selector;
 pub use shape::{HostPort, Namespaces, PodTerm, PodTerms, Shape, Spread, Volume, Weighted};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, untolerated};
 

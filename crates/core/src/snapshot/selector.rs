@@ -1,12 +1,9 @@
 //! Label selectors of affinity terms and spread constraints.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::requirement::Operator;
-
-/// Labels in key order.
-pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
+use crate::snapshot::Labels;
 
 /// Which pods a term is about: all conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

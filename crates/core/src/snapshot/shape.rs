@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::requirements::Requirements;
 use crate::resources::Resources;
-use crate::snapshot::selector::{Labels, Selector};
 use crate::snapshot::taint::Toleration;
+use crate::snapshot::{Labels, Selector};
 
 /// The scheduling needs of a pod; pods made from one template share one shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

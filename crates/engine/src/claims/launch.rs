@@ -12,7 +12,7 @@ use headstart_core::resources::Resources;
 use headstart_core::types::Types;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 
-use crate::store::Claim;
+use crate::store::{Claim, texts};
 
 /// Most offerings that one request lists.
 const MOST: usize = 300;
@@ -30,8 +30,8 @@ pub(crate) fn request(claim: &Claim, types: &Arc<Types>, well_known: &WellKnown)
         class: claim.class(),
         offerings: offerings(&asked, types, well_known),
         node: NodeTemplate {
-            labels: claim.metadata.labels.clone(),
-            annotations: claim.metadata.annotations.clone(),
+            labels: texts(&claim.metadata.labels),
+            annotations: texts(&claim.metadata.annotations),
             taints: taints(claim.spec.taints.as_deref()),
             startup_taints: taints(claim.spec.startup_taints.as_deref()),
         },

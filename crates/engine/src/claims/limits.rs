@@ -26,7 +26,7 @@ pub(crate) fn exceeded(
 ) -> Option<String> {
     let limits = store.pools.get(claim.pool())?.spec.limits.as_ref()?;
     let takes = |one: &Claim| {
-        let mut takes = pools::capacity(one, store);
+        let mut takes = Arc::unwrap_or_clone(pools::capacity(one, store));
         if let Some(launch) = machines.launched.get(&one.metadata.uid).filter(|_| takes.is_empty()) {
             takes = launch.instance.capacity.clone();
         }

@@ -145,11 +145,11 @@ impl Claims {
             self.tend_node(claim, node, out);
         }
         let wanted = desired(claim, launch, nodes, self.trouble.get(claim.name()), out.now.wall);
-        if wanted == claim.status {
+        if wanted == claim.status.written() {
             return;
         }
         let mut was = claim.clone();
-        was.status = wanted.clone();
+        was.status.conditions.clone_from(&wanted.conditions);
         let patch = json!({
             "metadata": { "resourceVersion": claim.metadata.version() },
             "status": wanted,
@@ -395,7 +395,7 @@ fn rehashed(claim: &Claim, store: &Store) -> Option<BTreeMap<&'static str, Strin
     let own = &claim.metadata.annotations;
     let pool = store.pools.get(claim.pool())?;
     let version = own.get(NODEPOOL_HASH_VERSION)?;
-    if version == HASH_VERSION {
+    if **version == *HASH_VERSION {
         return None;
     }
     let mut annotations = BTreeMap::from([(NODEPOOL_HASH_VERSION, HASH_VERSION.to_owned())]);

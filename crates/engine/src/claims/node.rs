@@ -50,7 +50,7 @@ pub(crate) fn register(claim: &Claim, node: &Node) -> Option<Value> {
         }
     }
     let mut labels: Map<String, Value> =
-        claim.metadata.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        claim.metadata.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
     labels.insert(labels::REGISTERED.to_owned(), json!("true"));
     Some(json!({
         "metadata": {

@@ -29,7 +29,7 @@ pub(crate) fn desired(
     trouble: Option<&Trouble>,
     now: Wall,
 ) -> NodeClaimStatus {
-    let mut status = claim.status.clone();
+    let mut status = claim.status.written();
     if let Some(launch) = launch.filter(|_| !claim.is_launched()) {
         status.provider_id = Some(launch.instance.id.0.clone());
         status.image_id.clone_from(&launch.instance.image);
@@ -97,8 +97,7 @@ pub(crate) fn desired(
 /// What a node has much less of than was promised.
 fn shortage(claim: &Claim, node: &Node) -> Option<String> {
     let expected = claim.status.capacity.as_ref()?;
-    expected.iter().find_map(|(name, amount)| {
-        let expected: headstart_core::quantity::Quantity = amount.0.parse().ok()?;
+    expected.read.iter().find_map(|(name, expected)| {
         let found = node.capacity().get(name);
         let share = found.as_f64() / expected.as_f64();
         (!expected.is_zero() && share < LEAST).then(|| {

@@ -3,6 +3,7 @@
 mod valid;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
@@ -216,13 +217,12 @@ fn stamped(pool: &NodePool) -> Option<Value> {
 }
 
 /// What a claim's machine has.
-pub(crate) fn capacity(claim: &Claim, store: &Store) -> Resources {
+pub(crate) fn capacity(claim: &Claim, store: &Store) -> Arc<Resources> {
     let node = claim.provider_id().and_then(|id| store.node_with(&id).ok().flatten());
     if let Some(node) = node.filter(|node| node.is_initialized()) {
         return node.capacity().clone();
     }
-    let said = claim.status.capacity.iter().flatten();
-    said.filter_map(|(name, amount)| Some((name.as_str(), amount.0.parse().ok()?))).collect()
+    claim.status.capacity.as_ref().map(|said| said.read.clone()).unwrap_or_default()
 }
 
 /// What all machines of a pool have together, and how many there are.

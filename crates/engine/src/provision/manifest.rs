@@ -32,7 +32,8 @@ pub(crate) fn name(store: &Store, pool: &NodePool, anchor: &str, is_taken: impl 
     let pool_name = pool.metadata.name.as_deref().unwrap_or_default();
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
     let stem: String = pool_name.chars().take(LONGEST - MARK - 1).collect();
-    let anchored = |claim: &&Claim| claim.metadata.annotations.get(ANCHOR).is_some_and(|own| own == anchor);
+    let anchored =
+        |claim: &&Claim| claim.metadata.annotations.get(ANCHOR).is_some_and(|own| **own == *anchor);
     let known = store.claims.values().filter(anchored).count();
     let named = |n: usize| format!("{stem}-{}", mark(&[uid, anchor, &n.to_string()]));
     (known..=usize::MAX).map(named).find(|name| !is_taken(name)).unwrap_or_default()

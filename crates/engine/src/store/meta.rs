@@ -1,7 +1,9 @@
 //! What every object has.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use headstart_core::snapshot::Labels;
 use serde::Deserialize;
 
 use crate::action::ObjectRef;
@@ -12,15 +14,15 @@ use crate::time::Wall;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Meta {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) namespace: String,
     pub(crate) uid: String,
     resource_version: String,
     pub(crate) generation: Option<i64>,
     creation_timestamp: Option<jiff::Timestamp>,
     deletion_timestamp: Option<jiff::Timestamp>,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) labels: Arc<Labels>,
+    pub(crate) annotations: Arc<Labels>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) owner_references: Vec<Owner>,
 }
@@ -71,11 +73,23 @@ impl Meta {
     }
 
     pub(crate) fn label(&self, key: &str) -> &str {
-        self.labels.get(key).map(String::as_str).unwrap_or_default()
+        self.labels.get(key).map(|value| &**value).unwrap_or_default()
     }
 
     pub(crate) fn object(&self, kind: Kind) -> ObjectRef {
-        let (namespace, name, uid) = (self.namespace.clone(), self.name.clone(), self.uid.clone());
+        let (namespace, name, uid) = (self.namespace.clone(), self.name.to_string(), self.uid.clone());
         ObjectRef { kind, namespace, name, uid }
     }
+
+    /// The annotations whose keys are of one of these domains; nobody asks for the others.
+    pub(crate) fn annotations_of(&self, domains: &[&str]) -> Labels {
+        let is_wanted = |key: &str| domains.iter().any(|domain| key.contains(domain));
+        let wanted = self.annotations.iter().filter(|(key, _)| is_wanted(key));
+        wanted.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+/// Labels or annotations as the cloud is told them.
+pub(crate) fn texts(labels: &Labels) -> BTreeMap<String, String> {
+    labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }

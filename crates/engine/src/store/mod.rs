@@ -6,12 +6,13 @@
 mod buried;
 mod claim;
 mod class;
+mod index;
 mod meta;
 mod node;
 mod owner;
 mod pod;
+mod table;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use serde_json::Value;
 
 pub(crate) use claim::Claim;
 pub(crate) use class::Class;
-pub(crate) use meta::{Meta, Owner as OwnerReference};
+pub(crate) use meta::{Meta, Owner as OwnerReference, texts};
 pub(crate) use node::Node;
 pub(crate) use owner::uid;
 pub(crate) use pod::{Pod, PodKey, PodLife};
@@ -34,7 +35,9 @@ use crate::event::Change;
 use crate::kind::Kind;
 use crate::settings::ClassKind;
 use buried::Buried;
+use index::ByMachine;
 use owner::Owner;
+use table::Table;
 
 /// What is known about all objects.
 #[derive(Debug)]
@@ -42,8 +45,8 @@ pub(crate) struct Store {
     class: ClassKind,
     /// What decides placement.
     pub(crate) world: World,
-    pub(crate) nodes: BTreeMap<String, Node>,
-    pub(crate) claims: BTreeMap<String, Claim>,
+    pub(crate) nodes: Table<Node>,
+    pub(crate) claims: Table<Claim>,
     pub(crate) pools: BTreeMap<String, NodePool>,
     pub(crate) classes: BTreeMap<String, Class>,
     /// Pods that are alive and have no node.
@@ -59,8 +62,8 @@ pub(crate) struct Store {
     priorities: BTreeMap<i32, usize>,
     live: BTreeMap<Arc<str>, usize>,
     on_node: BTreeMap<Arc<str>, BTreeSet<PodKey>>,
-    node_of: BTreeMap<ProviderId, BTreeSet<String>>,
-    claim_of: BTreeMap<ProviderId, String>,
+    node_of: ByMachine,
+    claim_of: BTreeMap<Arc<str>, Arc<str>>,
     /// Claims that a write has told of and no watch has yet.
     unwatched: BTreeSet<String>,
     /// Names of objects that have no table here.
@@ -118,8 +121,8 @@ impl Store {
         Self {
             class,
             world: World::new(),
-            nodes: BTreeMap::new(),
-            claims: BTreeMap::new(),
+            nodes: Table::default(),
+            claims: Table::default(),
             pools: BTreeMap::new(),
             classes: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -130,7 +133,7 @@ impl Store {
             priorities: BTreeMap::new(),
             live: BTreeMap::new(),
             on_node: BTreeMap::new(),
-            node_of: BTreeMap::new(),
+            node_of: ByMachine::default(),
             claim_of: BTreeMap::new(),
             unwatched: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -204,8 +207,8 @@ impl Store {
                 all.sort_unstable();
                 all
             }
-            Kind::Node => self.nodes.keys().map(alone).collect(),
-            Kind::NodeClaim => self.claims.keys().map(alone).collect(),
+            Kind::Node => self.nodes.keys().map(|name| (String::new(), name.to_string())).collect(),
+            Kind::NodeClaim => self.claims.keys().map(|name| (String::new(), name.to_string())).collect(),
             Kind::NodePool => self.pools.keys().map(alone).collect(),
             Kind::NodeClass => self.classes.keys().map(alone).collect(),
             Kind::VolumeAttachment => self.attachments.keys().map(alone).collect(),
@@ -216,11 +219,11 @@ impl Store {
     /// All objects that have a life of their own.
     pub(crate) fn everything(&self) -> Vec<Touched> {
         let pools = self.pools.keys().map(|name| Touched::Pool { name: name.clone() });
-        let claims = self.claims.keys().map(|name| Touched::Claim { name: name.clone(), gone: None });
+        let claims = self.claims.keys().map(|name| Touched::Claim { name: name.to_string(), gone: None });
         let nodes = self
             .nodes
-            .iter()
-            .map(|(name, node)| Touched::Node { name: name.clone(), provider_id: node.provider_id() });
+            .values()
+            .map(|node| Touched::Node { name: node.name().to_owned(), provider_id: node.provider_id() });
         let waiting = self.waiting.iter().filter_map(|key| self.pod(key));
         let pods = waiting.map(|pod| Touched::Pod { key: pod.key(), uid: pod.uid().clone(), was_on: None });
         pools.chain(claims).chain(nodes).chain(pods).collect()
@@ -304,8 +307,10 @@ impl Store {
         }
         if kind == Kind::NodePool && !self.is_usable(&name) {
             self.world.remove("NodePool", "", &name);
+        } else if is_read_once(kind) {
+            self.diagnostics.remove(&at);
         } else if places_pods(kind) {
-            match self.world.set(&slimmed(kind, value)) {
+            match self.world.set(value) {
                 Ok(()) => drop(self.diagnostics.remove(&at)),
                 Err(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
             }
@@ -390,58 +395,50 @@ impl Store {
     }
 
     fn learn_node(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
-        let mut node: Node = decode(value)?;
-        node.slim();
+        let node = Node::read(value, &mut self.world).map_err(fault)?;
         let name = node.metadata.name.clone();
         if self.nodes.get(&name).is_some_and(|known| is_older(&node.metadata, &known.metadata)) {
             return Ok(None);
         }
         self.unindex_node(&name);
-        let provider_id = node.provider_id();
-        if let Some(id) = &provider_id {
-            self.node_of.entry(id.clone()).or_default().insert(name.clone());
+        if !node.machine().is_empty() {
+            self.node_of.add(node.machine().clone(), name.clone());
         }
-        self.nodes.insert(name.clone(), node);
-        Ok(Some(Touched::Node { name, provider_id }))
+        let touched = Touched::Node { name: name.to_string(), provider_id: node.provider_id() };
+        self.world.put_node(node.kept());
+        self.nodes.insert(name, node);
+        Ok(Some(touched))
     }
 
     fn unindex_node(&mut self, name: &str) -> Option<Node> {
         let node = self.nodes.remove(name)?;
-        if let Some(id) = node.provider_id()
-            && let Some(names) = self.node_of.get_mut(&id)
-        {
-            names.remove(name);
-            if names.is_empty() {
-                self.node_of.remove(&id);
-            }
-        }
+        self.node_of.remove(node.machine(), name);
         Some(node)
     }
 
     fn learn_claim(&mut self, value: &Value, is_assumed: bool) -> Result<Option<Touched>, (String, String)> {
-        let mut claim: Claim = decode(value)?;
-        claim.slim();
-        claim.is_assumed = is_assumed;
+        let claim = Claim { is_assumed, ..Claim::read(value, &mut self.world).map_err(fault)? };
         let name = claim.metadata.name.clone();
-        if self.claims.get(&name).is_some_and(|known| is_older(&claim.metadata, &known.metadata)) {
+        let known = self.claims.get(&name);
+        if known.is_some_and(|known| is_older(&claim.metadata, &known.metadata)) {
             return Ok(None);
         }
-        if let Some(id) = self.claims.get(&name).and_then(Claim::provider_id) {
-            self.claim_of.remove(&id);
+        if let Some(id) = known.and_then(Claim::machine) {
+            self.claim_of.remove(id);
         }
-        if let Some(id) = claim.provider_id() {
-            self.claim_of.insert(id, name.clone());
+        if let Some(id) = claim.machine() {
+            self.claim_of.insert(id.clone(), name.clone());
         }
-        self.claims.insert(name.clone(), claim);
-        Ok(Some(Touched::Claim { name, gone: None }))
+        self.world.put_claim(claim.kept());
+        let touched = Touched::Claim { name: name.to_string(), gone: None };
+        self.claims.insert(name, claim);
+        Ok(Some(touched))
     }
 
     /// Takes for granted that a claim will be made; it counts like one that is there.
     pub(crate) fn assume(&mut self, value: &Value) {
-        if self.learn_claim(value, true).is_ok() {
-            // What we made ourselves can be read.
-            let _ = self.world.set(value);
-        }
+        // What we made ourselves can be read.
+        let _ = self.learn_claim(value, true);
     }
 
     /// Takes notice that a claim was made, before a watch tells.
@@ -491,8 +488,8 @@ impl Store {
                 }
                 self.unwatched.remove(name);
                 let Some(claim) = self.claims.remove(name) else { return Vec::new() };
-                if let Some(id) = claim.provider_id() {
-                    self.claim_of.remove(&id);
+                if let Some(id) = claim.machine() {
+                    self.claim_of.remove(id);
                 }
                 Touched::Claim { name: name.to_owned(), gone: Some(Box::new(claim)) }
             }
@@ -546,25 +543,23 @@ impl Store {
 
     /// The only node with a provider id; `Err` if there are several.
     pub(crate) fn node_with(&self, id: &ProviderId) -> Result<Option<&Node>, ()> {
-        let Some(names) = self.node_of.get(id) else { return Ok(None) };
-        if names.len() > 1 {
-            return Err(());
-        }
-        Ok(names.first().and_then(|name| self.nodes.get(name)))
+        let mut nodes = self.nodes_with(id);
+        let node = nodes.next();
+        if nodes.next().is_some() { Err(()) } else { Ok(node) }
     }
 
     /// All nodes with a provider id.
     pub(crate) fn nodes_with(&self, id: &ProviderId) -> impl Iterator<Item = &Node> {
-        self.node_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
+        self.node_of.on(&id.0).filter_map(|name| self.nodes.get(name))
     }
 
     pub(crate) fn claim_with(&self, id: &ProviderId) -> Option<&Claim> {
-        self.claims.get(self.claim_of.get(id)?)
+        self.claims.get(self.claim_of.get(&*id.0)?)
     }
 
     /// The claim of a node.
     pub(crate) fn claim_of_node(&self, node: &Node) -> Option<&Claim> {
-        self.claim_with(&node.provider_id()?)
+        self.claims.get(self.claim_of.get(node.machine())?)
     }
 
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Pod> {
@@ -609,7 +604,11 @@ fn is_older(new: &Meta, known: &Meta) -> bool {
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, (String, String)> {
-    T::deserialize(value).map_err(|error| (String::new(), error.to_string()))
+    T::deserialize(value).map_err(fault)
+}
+
+fn fault(error: serde_json::Error) -> (String, String) {
+    (String::new(), error.to_string())
 }
 
 /// Whether names of this kind are known from a table of its own.
@@ -628,15 +627,7 @@ fn places_pods(kind: Kind) -> bool {
     )
 }
 
-/// The object without what is large and decides nothing any more.
-fn slimmed(kind: Kind, value: &Value) -> Cow<'_, Value> {
-    let mut value = Cow::Borrowed(value);
-    if kind == Kind::NodeClaim
-        && value.pointer("/status/providerID").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
-        && let Some(requirements) = value.to_mut().pointer_mut("/spec/requirements")
-    {
-        // Its labels say what it has become.
-        *requirements = Value::Array(Vec::new());
-    }
-    value
+/// Whether what is read here of this kind serves the solver as well.
+fn is_read_once(kind: Kind) -> bool {
+    matches!(kind, Kind::Pod | Kind::Node | Kind::NodeClaim)
 }

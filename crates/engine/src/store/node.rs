@@ -1,35 +1,47 @@
 //! Nodes as lifecycles see them.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headstart_api::annotations::TERMINATION_FINALIZER;
 use headstart_api::labels;
 use headstart_core::cloud::ProviderId;
 use headstart_core::labels::NODE_POOL;
 use headstart_core::resources::Resources;
+use headstart_intake::{KeptNode, TaintSpec, World};
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::store::meta::Meta;
 
 /// A node.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) metadata: Meta,
+    provider_id: Arc<str>,
+    taints: Vec<Taint>,
+    capacity: Arc<Resources>,
+    allocatable: Arc<Resources>,
+    is_ready: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Raw {
+    metadata: Meta,
     spec: Spec,
     status: Status,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Spec {
     #[serde(rename = "providerID")]
-    provider_id: String,
+    provider_id: Arc<str>,
     taints: Vec<Taint>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
     capacity: Resources,
@@ -37,7 +49,7 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Condition {
     r#type: String,
@@ -45,6 +57,45 @@ struct Condition {
 }
 
 impl Node {
+    /// Reads a node; what others have as well is kept once, and what nobody asks for not at all.
+    pub(crate) fn read(value: &Value, world: &mut World) -> Result<Self, serde_json::Error> {
+        let Raw { mut metadata, spec, status } = Raw::deserialize(value)?;
+        metadata.labels = world.share_texts(&metadata.labels);
+        metadata.annotations = world.share_labels(&metadata.annotations_of(&["karpenter.sh/"]));
+        let is_ready = |condition: &Condition| condition.r#type == "Ready" && condition.status == "True";
+        let mut node = Self {
+            metadata,
+            provider_id: spec.provider_id,
+            taints: spec.taints,
+            capacity: world.share_amounts(status.capacity),
+            allocatable: world.share_amounts(status.allocatable),
+            is_ready: status.conditions.iter().any(is_ready),
+        };
+        if node.has_mark(labels::REGISTERED) {
+            // They are only asked for by whoever adds one more.
+            node.metadata.owner_references = Vec::new();
+        }
+        Ok(node)
+    }
+
+    /// What decides placement.
+    pub(crate) fn kept(&self) -> KeptNode {
+        KeptNode {
+            name: self.metadata.name.clone(),
+            provider_id: self.provider_id.clone(),
+            labels: self.metadata.labels.clone(),
+            taints: self.taints.iter().map(taint).collect(),
+            capacity: self.capacity.clone(),
+            allocatable: self.allocatable.clone(),
+            is_leaving: self.is_leaving(),
+        }
+    }
+
+    /// What the cloud calls it, empty if nobody has told.
+    pub(super) fn machine(&self) -> &Arc<str> {
+        &self.provider_id
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.metadata.name
     }
@@ -58,26 +109,23 @@ impl Node {
     }
 
     pub(crate) fn provider_id(&self) -> Option<ProviderId> {
-        Some(self.spec.provider_id.clone()).filter(|id| !id.is_empty()).map(ProviderId)
+        (!self.provider_id.is_empty()).then(|| ProviderId(self.provider_id.to_string()))
     }
 
     pub(crate) fn taints(&self) -> &[Taint] {
-        &self.spec.taints
+        &self.taints
     }
 
-    pub(crate) fn capacity(&self) -> &Resources {
-        &self.status.capacity
+    pub(crate) fn capacity(&self) -> &Arc<Resources> {
+        &self.capacity
     }
 
     pub(crate) fn allocatable(&self) -> &Resources {
-        &self.status.allocatable
+        &self.allocatable
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.status
-            .conditions
-            .iter()
-            .any(|condition| condition.r#type == "Ready" && condition.status == "True")
+        self.is_ready
     }
 
     pub(crate) fn has_mark(&self, label: &str) -> bool {
@@ -98,14 +146,15 @@ impl Node {
 
     /// Whether a taint of this key and effect is on the node.
     pub(crate) fn has_taint(&self, key: &str, effect: &str) -> bool {
-        self.spec.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
+        self.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
     }
+}
 
-    /// Drops what nobody asks for; heartbeats and images are not decoded at all.
-    pub(crate) fn slim(&mut self) {
-        self.status.conditions.retain(|condition| condition.r#type == "Ready");
-        let ours =
-            |key: &String, _: &mut String| key.contains("karpenter.sh/") || key.contains("headstart.dev/");
-        BTreeMap::retain(&mut self.metadata.annotations, ours);
+/// A taint as those who place pods read it.
+pub(super) fn taint(taint: &Taint) -> TaintSpec {
+    TaintSpec {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.clone(),
     }
 }
