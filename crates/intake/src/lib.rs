@@ -14,8 +14,10 @@
 #![warn(missing_docs)]
 
 mod affinity;
+mod cronjob;
 mod decode;
 mod diagnostic;
+mod foresee;
 mod kept;
 mod limit_range;
 mod meta;
@@ -26,6 +28,7 @@ mod places;
 mod pod;
 mod pool;
 mod pooled;
+mod quota;
 mod read;
 mod requests;
 mod scheduler_config;
@@ -36,6 +39,7 @@ mod workload;
 mod world;
 
 pub use diagnostic::Diagnostic;
+pub use foresee::{Choice, Drawing, MakerRef, Run};
 pub use kept::KeptPod;
 pub use read::{Document, read};
 pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
