@@ -44,7 +44,7 @@ impl Source for Gap {
             };
             let allowed = quotas.take(&template.namespace, &template.shape, missing, true);
             if let Some(quota) = allowed.limited_by {
-                let why = format!("ResourceQuota {quota} has room for {} more", allowed.count);
+                let why = format!("ResourceQuota {quota} leaves no room for more");
                 beliefs.withheld.push(withheld(missing - allowed.count, why, false));
             }
             beliefs.ask_at(facts.now + PATIENCE - maker.stalled);

@@ -96,13 +96,13 @@ fn quotas_are_shared_by_all_owners_of_a_namespace() {
     assert_eq!(
         two("pods=0"),
         [
-            "not gap web x20: ResourceQuota most has room for 0 more",
-            "not gap api x20: ResourceQuota most has room for 0 more"
+            "not gap web x20: ResourceQuota most leaves no room for more",
+            "not gap api x20: ResourceQuota most leaves no room for more"
         ]
     );
     assert_eq!(
         two("cpu=25500m memory=1Ti"),
-        ["gap web x20", "gap api x5", "not gap api x15: ResourceQuota most has room for 5 more"]
+        ["gap web x20", "gap api x5", "not gap api x15: ResourceQuota most leaves no room for more"]
     );
     assert_eq!(two("nvidia.com/gpu=0"), ["gap web x20", "gap api x20"]);
 }
