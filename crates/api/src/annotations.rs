@@ -32,5 +32,11 @@ pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 /// The namespace of that buffer.
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
+/// Which sources expected the pods that a claim was made for, the most first, separated by commas; absent if they were
+/// there.
+pub const EXPECTED_BY: &str = "headstart.dev/expected-by";
+/// Why those pods were expected, in words.
+pub const BECAUSE: &str = "headstart.dev/because";
+
 /// The finalizer on nodes and NodeClaims that keeps them until their machine is gone.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";

@@ -4,6 +4,7 @@
 //! Snapshot ── solve ──► Plan            where every pod goes, what it costs, what it could cost at least
 //!          └─ obstacles ──► [Obstacle]  why one pod goes nowhere
 //!                └─ remedy ──► [Change]  what would give it a place, tried before it is told
+//! Facts ── expect ──► Beliefs           which pods will come, and why; they join the snapshot
 //! ```
 //!
 //! Words: a *pool* is where nodes come from, a *claim* a node to be bought, a *shape* what a pod needs, a *class* all pods of
@@ -20,7 +21,9 @@
 
 pub mod catalog;
 pub mod cloud;
+pub mod cron;
 pub mod default_spread;
+pub mod demand;
 pub mod explain;
 pub mod hash;
 pub mod labels;

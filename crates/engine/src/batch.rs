@@ -58,11 +58,20 @@ impl Batch {
         }
     }
 
-    /// When the batch is complete, as things are.
-    pub(crate) fn due(&self, store: &Store, longest: Duration) -> Option<Time> {
+    /// When the batch is complete, as things are; nobody waits for pods that are foreseen.
+    pub(crate) fn due(
+        &self,
+        store: &Store,
+        longest: Duration,
+        is_foreseen: impl Fn(&str) -> bool,
+    ) -> Option<Time> {
         let window = self.window.as_ref()?;
-        let unfinished =
-            window.of_owners.iter().filter_map(|key| store.pod(key)).any(|pod| store.still_to_come(pod) > 0);
+        let unfinished = window
+            .of_owners
+            .iter()
+            .filter_map(|key| store.pod(key))
+            .filter(|pod| !pod.owner().is_some_and(|owner| is_foreseen(owner)))
+            .any(|pod| store.still_to_come(pod) > 0);
         let close = if unfinished {
             window.last + STALLED
         } else if window.count == 1 {

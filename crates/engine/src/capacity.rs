@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use headstart_core::catalog::InstanceType;
 use headstart_core::cloud::{DryOffering, OfferingKey, key_of};
+use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use headstart_core::price::Price;
 use headstart_core::types::Types;
 
 use crate::backoff::Backoff;
+use crate::store::Claim;
 use crate::time::Time;
 
 /// How long an offering that ran dry is avoided while there are others, if the cloud does not say.
@@ -51,6 +54,18 @@ pub(crate) enum Mood {
 }
 
 impl Capacity {
+    /// What an hour of a claim's instance costs, as far as that is known.
+    pub(crate) fn price(&self, claim: &Claim) -> Price {
+        let types = self.all();
+        let Some(known) = types.named(claim.metadata.label(INSTANCE_TYPE)) else { return Price::default() };
+        let (zone, capacity_type) = (claim.metadata.label(ZONE), claim.metadata.label(CAPACITY_TYPE));
+        let same = known.offerings.iter().find(|offering| {
+            let key = key_of(known, offering);
+            key.zone == zone && key.capacity_type == capacity_type
+        });
+        same.map(|offering| offering.price).unwrap_or_default()
+    }
+
     pub(crate) fn new(types: Arc<Types>, seed: u64) -> Self {
         Self { types, seed, dry: BTreeMap::new(), despair: (0, Time(0)), laid_out: None }
     }

@@ -47,7 +47,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet, and what its cloud sells.
     pub fn new(settings: Settings, types: Arc<Types>, well_known: WellKnown) -> Self {
-        let mut store = Store::new(settings.class.clone());
+        let mut store = Store::new(settings.class.clone(), settings.proactive.is_on());
         store.world.follow(SchedulerConfig::parse(&settings.scheduler_config).unwrap_or_default());
         Self {
             store,
@@ -148,6 +148,11 @@ impl Engine {
         };
         let soonest = [self.collect.wake(), own].into_iter().flatten().min()?;
         Some(soonest.max(Time(self.decided.0 + 1)))
+    }
+
+    /// Why a claim's node is kept though no pod needs it: room for pods that are expected.
+    pub fn held_for(&self, claim: &str) -> Option<String> {
+        self.provision.demand.holds(self.store.claims.get(claim)?)
     }
 
     /// Tells every concern what has changed.
@@ -285,7 +290,7 @@ impl Engine {
                 }
                 self.written(now, &effect, outcome);
             }
-            Errand::Nominate(_) => self.written(now, &effect, outcome),
+            Errand::Nominate(_) | Errand::Buffer(..) => self.written(now, &effect, outcome),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) enum Errand {
     Nominate(PodKey),
     /// Changes what a pool says about itself.
     Pool(String),
+    /// Changes what a buffer says about itself.
+    Buffer(String, String),
     /// Lists instances.
     Instances,
 }
@@ -149,6 +151,7 @@ impl fmt::Display for Errand {
             Self::Evict((namespace, name)) => write!(f, "evict {namespace}/{name}"),
             Self::Nominate((namespace, name)) => write!(f, "nominate {namespace}/{name}"),
             Self::Pool(name) => write!(f, "pool {name}"),
+            Self::Buffer(namespace, name) => write!(f, "buffer {namespace}/{name}"),
             Self::Instances => f.write_str("instances"),
         }
     }

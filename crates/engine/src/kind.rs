@@ -47,6 +47,16 @@ pub enum Kind {
     LimitRange,
     /// For default spreading.
     Service,
+    /// The owner of ReplicaSets, whose pods buffers may be for.
+    Deployment,
+    /// The owner of Jobs that begin at set times.
+    CronJob,
+    /// What pods of a buffer look like.
+    PodTemplate,
+    /// What a namespace may ask for.
+    ResourceQuota,
+    /// Room that is to be kept.
+    CapacityBuffer,
 }
 
 /// Where the API server keeps a kind.
@@ -66,7 +76,7 @@ pub struct Resource {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::NodePool,
         Self::NodeClaim,
         Self::NodeClass,
@@ -87,6 +97,11 @@ impl Kind {
         Self::RuntimeClass,
         Self::LimitRange,
         Self::Service,
+        Self::Deployment,
+        Self::CronJob,
+        Self::PodTemplate,
+        Self::ResourceQuota,
+        Self::CapacityBuffer,
     ];
 
     /// Whether nothing can be decided without it; others are done without, with a warning.
@@ -121,6 +136,13 @@ impl Kind {
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false),
             Self::LimitRange => ("", "v1", "LimitRange", "limitranges", true),
             Self::Service => ("", "v1", "Service", "services", true),
+            Self::Deployment => ("apps", "v1", "Deployment", "deployments", true),
+            Self::CronJob => ("batch", "v1", "CronJob", "cronjobs", true),
+            Self::PodTemplate => ("", "v1", "PodTemplate", "podtemplates", true),
+            Self::ResourceQuota => ("", "v1", "ResourceQuota", "resourcequotas", true),
+            Self::CapacityBuffer => {
+                ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers", true)
+            }
         };
         Resource { group, version, kind, plural, namespaced }
     }

@@ -21,6 +21,7 @@ mod batch;
 mod capacity;
 mod claims;
 mod collect;
+mod demand;
 mod drain;
 mod engine;
 mod errands;

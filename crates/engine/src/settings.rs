@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use headstart_core::cloud::millis;
-use headstart_core::snapshot::{MinValues, Preferences};
+use headstart_core::requirement::Operator;
+use headstart_core::snapshot::{MinValues, Preferences, Selector};
 use serde::{Deserialize, Serialize};
 
 /// A group and kind of node class.
@@ -36,6 +37,9 @@ pub struct Settings {
     /// How kube-scheduler is configured, as `SchedulerConfig::parse` reads it; a text that it refuses configures nothing.
     #[serde(default)]
     pub scheduler_config: String,
+    /// What is done for pods that are only expected.
+    #[serde(default)]
+    pub proactive: Proactive,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -51,7 +55,109 @@ impl Default for Settings {
             nominate: true,
             class: ClassKind { group: "karpenter.kwok.sh".into(), kind: "KWOKNodeClass".into() },
             scheduler_config: String::new(),
+            proactive: Proactive::default(),
             seed: 0,
+        }
+    }
+}
+
+/// What is done for pods that are only expected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Proactive {
+    /// Whether anything is expected: pods about to be made, runs of CronJobs, fuller pools; and buffers.
+    pub enabled: bool,
+    /// Whether buffers are kept, even if nothing else is expected.
+    pub buffers: bool,
+    /// Most pods that may need a node before expected ones are left out.
+    pub pod_injection_limit: usize,
+    /// From how many nodes on nothing is expected.
+    pub node_limit: usize,
+    /// The share of a pool that may be requested before more is expected; 1 switches that off.
+    pub threshold: f64,
+    /// Most dollars an hour for nodes that only expected pods need.
+    pub most_dollars: Option<f64>,
+    /// Labels of the pools that nodes are bought from for expected pods, as `key=value,!other`; empty for all.
+    pub pool_selector: String,
+    /// Whether only workloads that say so are foreseen.
+    pub only_chosen: bool,
+}
+
+impl Default for Proactive {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            buffers: false,
+            pod_injection_limit: 5_000,
+            node_limit: 15_000,
+            threshold: 0.8,
+            most_dollars: None,
+            pool_selector: String::new(),
+            only_chosen: false,
+        }
+    }
+}
+
+impl Proactive {
+    /// Whether anything is expected at all.
+    pub const fn is_on(&self) -> bool {
+        self.enabled || self.buffers
+    }
+
+    /// Whether buffers are kept; either switch will do.
+    pub const fn has_buffers(&self) -> bool {
+        self.is_on()
+    }
+
+    /// Whether more is expected of pools that are nearly full.
+    pub fn has_headroom(&self) -> bool {
+        self.enabled && self.threshold < 1.0
+    }
+
+    /// Which pools nodes are bought from for expected pods; what cannot be read of it is the error.
+    pub fn pools(&self) -> Result<Selector, String> {
+        let mut all = Selector::everything();
+        for part in self.pool_selector.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, operator, value) = if let Some((key, value)) = part.split_once("!=") {
+                (key, Operator::NotIn, Some(value))
+            } else if let Some((key, value)) = part.split_once('=') {
+                (key, Operator::In, Some(value.trim_start_matches('=')))
+            } else if let Some(key) = part.strip_prefix('!') {
+                (key, Operator::DoesNotExist, None)
+            } else {
+                (part, Operator::Exists, None)
+            };
+            let is_odd = |text: &str| text.contains(|c: char| c.is_whitespace() || "()=!".contains(c));
+            let (key, value) = (key.trim(), value.map(str::trim));
+            if key.is_empty() || is_odd(key) || value.is_some_and(is_odd) {
+                return Err(part.to_owned());
+            }
+            let values: Vec<&str> = value.into_iter().collect();
+            all = all.with(key, operator, &values).ok_or_else(|| part.to_owned())?;
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_selected_by_label() {
+        let selects = |text: &str| {
+            let proactive = Proactive { pool_selector: text.to_owned(), ..Proactive::default() };
+            let labels = [("team".into(), "shop".into()), ("tier".into(), "batch".into())].into();
+            proactive.pools().map(|selector| selector.matches(&labels))
+        };
+        for good in ["", "team=shop", "team==shop, tier", "team!=bank,!gpu"] {
+            assert_eq!(selects(good), Ok(true), "{good}");
+        }
+        for other in ["team=bank", "gpu", "!tier", "team!=shop"] {
+            assert_eq!(selects(other), Ok(false), "{other}");
+        }
+        for bad in ["team in (shop)", "=x", "a=b=c"] {
+            assert!(selects(bad).is_err(), "{bad}");
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headstart_core::cloud::key_of;
-use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE};
 use headstart_core::price::Price;
 use headstart_core::resources::{CPU, Resources};
 
@@ -11,22 +10,10 @@ use crate::engine::Engine;
 use crate::overview::{Group, Overview, Phase};
 use crate::pools;
 use crate::report::Gauge;
-use crate::store::{Claim, PodLife as _};
+use crate::store::PodLife as _;
 use crate::time::Now;
 
 impl Engine {
-    /// What an hour of a claim's instance costs, as far as that is known.
-    fn price(&self, claim: &Claim) -> Price {
-        let types = self.capacity.all();
-        let Some(known) = types.named(claim.metadata.label(INSTANCE_TYPE)) else { return Price::default() };
-        let (zone, capacity_type) = (claim.metadata.label(ZONE), claim.metadata.label(CAPACITY_TYPE));
-        let same = known.offerings.iter().find(|offering| {
-            let key = key_of(known, offering);
-            key.zone == zone && key.capacity_type == capacity_type
-        });
-        same.map(|offering| offering.price).unwrap_or_default()
-    }
-
     /// The present values of metrics that go up and down.
     pub fn gauges(&self) -> Vec<Gauge> {
         let mut gauges = Vec::new();
@@ -35,12 +22,14 @@ impl Engine {
         gauge("cluster_state_synced", Vec::new(), f64::from(u8::from(self.store.is_complete())));
         gauge("scheduler_queue_depth", Vec::new(), self.store.waiting.len() as f64);
         gauge("scheduler_unschedulable_pods_count", Vec::new(), self.provision.unplaced() as f64);
+        gauges.extend(self.provision.demand.gauges());
+        let mut gauge = |name, labels, value| gauges.push(Gauge { name, labels, value });
         for (name, pool) in &self.store.pools {
             let mut used = Resources::default();
             let mut cost = 0.0;
             for claim in self.store.claims.values().filter(|claim| claim.pool() == name) {
                 used.add(&pools::capacity(claim, &self.store));
-                cost += self.price(claim).dollars();
+                cost += self.capacity.price(claim).dollars();
             }
             let labels =
                 |resource: &str| vec![("nodepool", name.clone()), ("resource_type", resource.to_owned())];
@@ -70,7 +59,7 @@ impl Engine {
             };
             let text = |label| claim.metadata.label(label).to_owned();
             let key = (claim.pool().to_owned(), text(INSTANCE_TYPE), text(CAPACITY_TYPE), phase);
-            let own = self.price(claim);
+            let own = self.capacity.price(claim);
             price += own;
             groups.entry(key).or_insert((0, own)).0 += 1;
         }

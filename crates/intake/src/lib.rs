@@ -14,8 +14,10 @@
 #![warn(missing_docs)]
 
 mod affinity;
+mod cronjob;
 mod decode;
 mod diagnostic;
+mod foresee;
 mod kept;
 mod limit_range;
 mod meta;
@@ -26,6 +28,7 @@ mod places;
 mod pod;
 mod pool;
 mod pooled;
+mod quota;
 mod read;
 mod requests;
 mod scheduler_config;
@@ -37,6 +40,7 @@ mod world;
 
 pub use decode::Expression;
 pub use diagnostic::Diagnostic;
+pub use foresee::{Choice, Drawing, MakerRef, Run};
 pub use kept::KeptPod;
 pub use node::{KeptClaim, KeptNode};
 pub use pod::TaintSpec;

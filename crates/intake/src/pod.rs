@@ -101,6 +101,8 @@ pub(crate) struct Condition {
     pub(crate) status: String,
     #[serde(deserialize_with = "nullable")]
     pub(crate) reason: String,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) message: String,
 }
 
 impl PodVolume {

@@ -109,7 +109,7 @@ impl Sight for Plain {
 }
 
 /// Builds the snapshot bit by bit.
-struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     world: &'a World,
     sight: &'a dyn Sight,
     snapshot: Snapshot,
@@ -121,17 +121,20 @@ struct Builder<'a> {
 }
 
 /// Who wants a node.
-struct Wanting<'a> {
-    name: Arc<str>,
-    namespace: Arc<str>,
-    uid: Arc<str>,
-    created: i64,
-    made: &'a Made,
-    claims: &'a [PodVolume],
+pub(crate) struct Wanting<'a> {
+    pub(crate) name: Arc<str>,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) uid: Arc<str>,
+    pub(crate) created: i64,
+    pub(crate) made: &'a Made,
+    pub(crate) claims: &'a [PodVolume],
     /// Claims that are made with the pod.
-    templates: &'a [Claim],
-    controller: Option<(&'a str, &'a str)>,
+    pub(crate) templates: &'a [Claim],
+    pub(crate) controller: Option<(&'a str, &'a str)>,
 }
+
+/// What a pod needs, and its volumes that count against attachment limits.
+pub(crate) type Needs = (Arc<Shape>, Vec<Volume>);
 
 /// What each pool can buy.
 type TypesByPool<'a> = BTreeMap<&'a str, Arc<Types>>;
@@ -144,20 +147,7 @@ impl World {
 
     /// The snapshot of all objects, as somebody sees them.
     pub fn snapshot_seen(&self, types: &Arc<Types>, well_known: &WellKnown, sight: &dyn Sight) -> Taken {
-        let mut builder = Builder {
-            world: self,
-            sight,
-            snapshot: Snapshot {
-                well_known: well_known.clone(),
-                namespaces: self.namespaces.clone(),
-                ..Snapshot::default()
-            },
-            rejected: Vec::new(),
-            conflicts: Vec::new(),
-            diagnostics: self.diagnostics.clone(),
-            shapes: FxHashSet::default(),
-            defaults: Defaults::new(self),
-        };
+        let mut builder = Builder::new(self, well_known, sight);
         let by_pool = builder.pools(types);
         let leaving = builder.nodes(&by_pool, types);
         builder.pods(&leaving);
@@ -171,6 +161,23 @@ impl World {
 }
 
 impl<'a> Builder<'a> {
+    pub(crate) fn new(world: &'a World, well_known: &WellKnown, sight: &'a dyn Sight) -> Self {
+        Self {
+            world,
+            sight,
+            snapshot: Snapshot {
+                well_known: well_known.clone(),
+                namespaces: world.namespaces.clone(),
+                ..Snapshot::default()
+            },
+            rejected: Vec::new(),
+            conflicts: Vec::new(),
+            diagnostics: world.diagnostics.clone(),
+            shapes: FxHashSet::default(),
+            defaults: Defaults::new(world),
+        }
+    }
+
     fn fault(&mut self, object: String, fault: Fault) {
         self.diagnostics.push(Diagnostic { object, field: fault.field, message: fault.message });
     }
@@ -357,28 +364,34 @@ impl<'a> Builder<'a> {
 
     /// Adds a pod that wants a node, unless it cannot have one.
     fn demand(&mut self, wanting: Wanting<'_>) -> Result<(), Fault> {
-        let Wanting { name, namespace, uid, created, made, claims, templates, controller } = wanting;
-        let mut shape = self.shape(made)?;
-        let volumes = if made.wants_devices {
-            Err("asks for devices through resource claims, which are not supported".to_owned())
-        } else {
-            self.volumes(&name, &namespace, claims, templates)
-        };
-        match volumes {
-            Ok((volume_topology, volumes)) => {
-                if !volume_topology.is_empty() {
-                    shape = self.interned(Shape { volume_topology, ..Shape::clone(&shape) });
-                }
-                if let Some(spread) = self.defaults.spread(&shape, &namespace, controller) {
-                    shape = self.interned(Shape { spread, ..Shape::clone(&shape) });
-                }
-                let demand = Demand::Real;
-                let volumes = volumes.into();
+        let (namespace, name) = (wanting.namespace.clone(), wanting.name.clone());
+        match self.needs(&wanting)? {
+            Ok((shape, volumes)) => {
+                let Wanting { uid, created, .. } = wanting;
+                let (demand, volumes) = (Demand::Real, volumes.into());
                 self.snapshot.pods.push(Pod { namespace, name, uid, created, demand, shape, volumes });
             }
             Err(reason) => self.rejected.push(Rejected { pod: format!("{namespace}/{name}"), reason }),
         }
         Ok(())
+    }
+
+    /// Everything that a pod needs, or why it cannot run anywhere.
+    pub(crate) fn needs(&mut self, wanting: &Wanting<'_>) -> Result<Result<Needs, String>, Fault> {
+        let Wanting { name, namespace, made, claims, templates, controller, .. } = wanting;
+        let mut shape = self.shape(made)?;
+        if made.wants_devices {
+            return Ok(Err("asks for devices through resource claims, which are not supported".to_owned()));
+        }
+        Ok(self.volumes(name, namespace, claims, templates).map(|(volume_topology, volumes)| {
+            if !volume_topology.is_empty() {
+                shape = self.interned(Shape { volume_topology, ..Shape::clone(&shape) });
+            }
+            if let Some(spread) = self.defaults.spread(&shape, namespace, *controller) {
+                shape = self.interned(Shape { spread, ..Shape::clone(&shape) });
+            }
+            (shape, volumes)
+        }))
     }
 
     /// Where the pod's volumes are and what they attach.
@@ -407,7 +420,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What pods of a template need, with what classes add.
-    fn shape(&mut self, made: &Made) -> Result<Arc<Shape>, Fault> {
+    pub(crate) fn shape(&mut self, made: &Made) -> Result<Arc<Shape>, Fault> {
         let plain = made.shape.clone()?;
         let overhead = made.runtime_class.as_ref().and_then(|name| self.world.overheads.get(name));
         let priority = made.priority_class.as_ref().map(|name| {

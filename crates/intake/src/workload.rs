@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use headstart_core::demand::{Owner, Wish};
 use headstart_core::snapshot::{Selector, Shape};
 use serde::Deserialize;
 
@@ -40,6 +41,8 @@ pub(crate) struct WorkloadSpec {
     #[serde(deserialize_with = "nullable")]
     suspend: bool,
     #[serde(deserialize_with = "nullable")]
+    pod_management_policy: String,
+    #[serde(deserialize_with = "nullable")]
     pub(crate) volume_claim_templates: Vec<Claim>,
 }
 
@@ -59,7 +62,63 @@ impl WorkloadStatus {
     }
 }
 
+impl WorkloadSpec {
+    /// How many pods a job of this kind has at once when it begins.
+    pub(crate) fn begins_with(&self) -> u32 {
+        self.wish("Job", &WorkloadStatus::default()).pods()
+    }
+
+    fn wish(&self, kind: &str, status: &WorkloadStatus) -> Wish {
+        match kind {
+            "Job" => Wish::Job {
+                parallelism: self.parallelism,
+                completions: self.completions,
+                succeeded: status.succeeded.unwrap_or(0),
+                is_idle: self.suspend || status.is_final(),
+            },
+            "StatefulSet" if self.pod_management_policy != "Parallel" => Wish::OneByOne,
+            _ => Wish::Replicas(self.replicas.unwrap_or(1)),
+        }
+    }
+
+    /// How many pods it is scaled to.
+    pub(crate) fn replicas(&self) -> u32 {
+        u32::try_from(self.replicas.unwrap_or(1).max(0)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspend
+    }
+}
+
 impl Workload {
+    /// How many pods it wants to have, for whoever foresees pods; one that is being deleted wants none.
+    pub(crate) fn wish(&self) -> Wish {
+        if self.metadata.is_leaving() {
+            return Wish::OneByOne;
+        }
+        self.spec.wish(&self.kind, &self.status)
+    }
+
+    /// Why it cannot make pods, in its own words.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let failure =
+            |condition: &&Condition| condition.kind == "ReplicaFailure" && condition.status == "True";
+        let condition = self.status.conditions.iter().find(failure)?;
+        let said = if condition.message.is_empty() { &condition.reason } else { &condition.message };
+        Some(said.clone())
+    }
+
+    /// What pods are expected of.
+    pub(crate) fn owner(&self) -> Owner {
+        owner(&self.kind, &self.metadata)
+    }
+
+    /// Whether a job has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.status.is_final()
+    }
+
     /// How many pods the workload wants to have.
     fn wanted(&self) -> i64 {
         match self.kind.as_str() {
@@ -112,4 +171,14 @@ fn own_labels(template: &PodTemplate) -> Result<Selector, Fault> {
         all = with.ok_or_else(|| Fault::new("spec.template.metadata.labels", "cannot be selected by"))?;
     }
     Ok(all)
+}
+
+/// An object as what pods are expected of.
+pub(crate) fn owner(kind: &str, meta: &Meta) -> Owner {
+    Owner {
+        kind: kind.into(),
+        namespace: meta.namespace().into(),
+        name: meta.name.as_str().into(),
+        uid: meta.uid.as_str().into(),
+    }
 }

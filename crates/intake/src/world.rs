@@ -8,6 +8,7 @@ use headstart_core::snapshot::Labels;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::cronjob::CronJob;
 use crate::decode::{Fault, decode, nullable};
 use crate::diagnostic::Diagnostic;
 use crate::kept::KeptPod;
@@ -16,9 +17,10 @@ use crate::meta::{DEFAULT_NAMESPACE, Meta};
 use crate::node::{CsiNode, KeptClaim, KeptNode, KubeNode, NodeClaim};
 use crate::overlay::NodeOverlay;
 use crate::places::Places;
-use crate::pod::Pod;
+use crate::pod::{Pod, PodTemplate};
 use crate::pool::NodePool;
 use crate::pooled::Pooled;
+use crate::quota::ResourceQuota;
 use crate::read::Document;
 use crate::scheduler_config::SchedulerConfig;
 use crate::spread::{Service, Services};
@@ -36,6 +38,9 @@ pub struct World {
     pub(crate) pooled: Pooled,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) daemons: Vec<Workload>,
+    pub(crate) cron_jobs: BTreeMap<String, CronJob>,
+    pub(crate) pod_templates: BTreeMap<String, NamedTemplate>,
+    pub(crate) quotas: BTreeMap<String, ResourceQuota>,
     pub(crate) csi_nodes: BTreeMap<String, CsiNode>,
     pub(crate) services: Services,
     pub(crate) scheduler: SchedulerConfig,
@@ -58,6 +63,18 @@ pub(crate) struct PriorityClass {
     pub(crate) value: i32,
     #[serde(deserialize_with = "nullable")]
     pub(crate) global_default: bool,
+}
+
+/// A template that pods may be made from by name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NamedTemplate {
+    pub(crate) metadata: Meta,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) template: PodTemplate,
+    /// How often it has been changed.
+    #[serde(skip)]
+    pub(crate) generation: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -168,9 +185,11 @@ fn group_of(kind: &str) -> Option<&'static str> {
         | "Namespace"
         | "Service"
         | "LimitRange"
+        | "PodTemplate"
+        | "ResourceQuota"
         | "ReplicationController" => "",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps",
-        "Job" => "batch",
+        "Job" | "CronJob" => "batch",
         "NodePool" | "NodeClaim" | "NodeOverlay" => "karpenter.sh",
         "StorageClass" | "CSINode" => "storage.k8s.io",
         "PriorityClass" => "scheduling.k8s.io",
@@ -321,6 +340,9 @@ impl World {
             "LimitRange" => {
                 self.default_requests.get_mut(namespace).map(|ranges| ranges.remove(name));
             }
+            "CronJob" => drop(self.cron_jobs.remove(&format!("{namespace}/{name}"))),
+            "PodTemplate" => drop(self.pod_templates.remove(&format!("{namespace}/{name}"))),
+            "ResourceQuota" => drop(self.quotas.remove(&format!("{namespace}/{name}"))),
             "PersistentVolumeClaim" => drop(self.storage.claims.remove(&format!("{namespace}/{name}"))),
             "PersistentVolume" => drop(self.storage.volumes.remove(name)),
             "StorageClass" => drop(self.storage.classes.remove(name)),
@@ -379,6 +401,22 @@ impl World {
                 } else if let Some(services) = self.services.get_mut(&namespace) {
                     services.remove(&name);
                 }
+                Put::New
+            }
+            "CronJob" => {
+                let cron_job: CronJob = decode(value)?;
+                self.cron_jobs.insert(cron_job.metadata.key(), cron_job);
+                Put::New
+            }
+            "PodTemplate" => {
+                let mut template: NamedTemplate = decode(value)?;
+                template.generation = value.pointer("/metadata/generation").and_then(Value::as_i64);
+                self.pod_templates.insert(template.metadata.key(), template);
+                Put::New
+            }
+            "ResourceQuota" => {
+                let quota: ResourceQuota = decode(value)?;
+                self.quotas.insert(quota.metadata.key(), quota);
                 Put::New
             }
             "PersistentVolumeClaim" => {

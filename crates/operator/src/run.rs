@@ -104,7 +104,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     let (teller, notes) = Teller::new(client.clone(), class, log, Arc::clone(&metrics));
     tasks.spawn(notes);
     for kind in Kind::ALL {
-        if kind == Kind::NodeOverlay && !settings.overlays {
+        if !is_watched(kind, &settings) {
             let change = Change::Missing { why: "are switched off".to_owned() };
             // The channel is new and has room.
             let _ = event_sender.try_send(Event::Watched { kind, change });
@@ -174,6 +174,18 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     }
     tasks.shutdown().await;
     result
+}
+
+/// Whether anything that is switched on looks at a kind.
+fn is_watched(kind: Kind, settings: &Settings) -> bool {
+    match kind {
+        Kind::NodeOverlay => settings.overlays,
+        Kind::CronJob => settings.proactive.enabled,
+        Kind::Deployment | Kind::PodTemplate | Kind::ResourceQuota | Kind::CapacityBuffer => {
+            settings.proactive.is_on()
+        }
+        _ => true,
+    }
 }
 
 /// Where the operator works: a cluster and a cloud that answer.

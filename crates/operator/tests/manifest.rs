@@ -67,6 +67,7 @@ fn only_what_is_written_may_be_written() {
     let found: Vec<String> =
         writing.iter().map(|(resource, verbs)| format!("{resource}: {}", verbs.join(" "))).collect();
     let expected = [
+        "capacitybuffers/status: patch",
         "events: create patch",
         "leases/karpenter-leader-election: update",
         "nodeclaims: create delete patch",

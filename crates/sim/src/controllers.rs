@@ -34,6 +34,8 @@ struct Workload {
     succeeded: u32,
     made: u64,
     pods: BTreeSet<String>,
+    /// Until when no pod of it can be made.
+    walled_until: Moment,
     /// Nodes that still lack a daemon.
     bare: BTreeSet<String>,
 }
@@ -58,6 +60,7 @@ impl Controllers {
             succeeded: 0,
             made: 0,
             pods: BTreeSet::new(),
+            walled_until: Moment(0),
             bare: BTreeSet::new(),
         };
         Self {
@@ -103,6 +106,21 @@ impl Controllers {
         self.soon(ground);
     }
 
+    /// A workload cannot make pods for a while, and perhaps says so.
+    pub fn wall(&mut self, ground: &mut Ground, which: usize, for_ms: u64, says: bool) {
+        let Some(workload) = self.workloads.get_mut(which) else { return };
+        let (now, key) = (ground.now(), workload.key());
+        workload.walled_until = now + for_ms;
+        if says && workload.plan.kind == WorkloadKind::Replicas {
+            ground.api.edit(now, Actor::Controller, Kind::ReplicaSet, &key, |set| {
+                set["status"]["conditions"] = json!([{
+                    "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota",
+                }]);
+            });
+        }
+        ground.time.at(workload.walled_until, Happening::Workloads);
+    }
+
     /// A pod changed.
     pub fn pod_changed(&mut self, ground: &mut Ground, index: usize) {
         let entry = &ground.api.log(Kind::Pod)[index];
@@ -143,6 +161,9 @@ impl Controllers {
     /// Compares what there is with what there should be.
     pub fn on(&mut self, ground: &mut Ground) {
         let now = ground.now();
+        if self.lift_walls(ground) {
+            self.next = None;
+        }
         if self.next.is_some_and(|next| next > now) {
             return;
         }
@@ -151,7 +172,7 @@ impl Controllers {
             while workload.surplus() && self.bucket.take(now) {
                 workload.remove_one(ground);
             }
-            while workload.deficit() && self.bucket.take(now) {
+            while workload.deficit() && !workload.is_walled(now) && self.bucket.take(now) {
                 workload.make_one(ground);
             }
             while workload.plan.kind == WorkloadKind::Daemon
@@ -161,9 +182,27 @@ impl Controllers {
                 workload.make_daemon(ground);
             }
         }
-        if self.workloads.iter().any(|w| w.surplus() || w.deficit() || !w.bare.is_empty()) {
+        let is_open = |w: &Workload| w.deficit() && !w.is_walled(now);
+        if self.workloads.iter().any(|w| w.surplus() || is_open(w) || !w.bare.is_empty()) {
             self.wake(ground, now + REQUEST);
         }
+    }
+
+    /// Lets workloads make pods again whose time has come; whether there were any.
+    fn lift_walls(&mut self, ground: &mut Ground) -> bool {
+        let now = ground.now();
+        let is_over = |w: &&mut Workload| w.walled_until > Moment(0) && w.walled_until <= now;
+        let mut any = false;
+        for workload in self.workloads.iter_mut().filter(is_over) {
+            (workload.walled_until, any) = (Moment(0), true);
+            if workload.plan.kind == WorkloadKind::Replicas {
+                let key = workload.key();
+                ground.api.edit(now, Actor::Controller, Kind::ReplicaSet, &key, |set| {
+                    set["status"]["conditions"] = json!([]);
+                });
+            }
+        }
+        any
     }
 
     fn soon(&mut self, ground: &mut Ground) {
@@ -202,6 +241,10 @@ impl Workload {
 
     fn deficit(&self) -> bool {
         self.pods.len() < self.wanted()
+    }
+
+    fn is_walled(&self, now: Moment) -> bool {
+        self.walled_until > now
     }
 
     /// Deletes a pod that waits, if any, else the newest.

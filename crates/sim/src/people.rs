@@ -78,6 +78,7 @@ pub fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
     let now = ground.now();
     match deed {
         Deed::Scale { workload, to } => controllers.scale(ground, *workload, *to),
+        Deed::Wall { workload, for_ms, says } => controllers.wall(ground, *workload, *for_ms, *says),
         Deed::DeletePod { nth } => delete_nth(ground, Kind::Pod, *nth),
         Deed::DeleteClaim { nth } => delete_nth(ground, Kind::NodeClaim, *nth),
         Deed::DeleteNode { nth } => delete_nth(ground, Kind::Node, *nth),

@@ -58,6 +58,19 @@ pub struct Knobs {
     pub batch_max_ms: u64,
     /// Whether pods are nominated to the nodes planned for them.
     pub nominate: bool,
+    /// Whether nodes are started for pods that are expected, and from which share on pools count as full.
+    #[serde(default)]
+    pub ahead: Option<Ahead>,
+}
+
+/// What is done for pods that are expected, in hundredths: numbers that compare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ahead {
+    /// The share of a pool that may be requested before more is expected, in percent.
+    pub threshold: u32,
+    /// Most cents an hour for nodes that only expected pods need.
+    pub cents: Option<u32>,
 }
 
 /// How long things take when nothing is wrong, from and to.
@@ -217,6 +230,15 @@ pub enum Deed {
         /// For how long.
         for_ms: u64,
     },
+    /// A workload cannot make pods for a while: a quota, or a webhook that fails.
+    Wall {
+        /// Which one, by its place in the plan.
+        workload: usize,
+        /// For how long.
+        for_ms: u64,
+        /// Whether it says so.
+        says: bool,
+    },
 }
 
 impl Deed {
@@ -234,6 +256,7 @@ impl Deed {
         "protect",
         "unready",
         "dry",
+        "wall",
     ];
 
     /// Its name.
@@ -251,6 +274,7 @@ impl Deed {
             Self::Protect { .. } => "protect",
             Self::Unready { .. } => "unready",
             Self::Dry { .. } => "dry",
+            Self::Wall { .. } => "wall",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::dice::Dice;
 use crate::fault::{Fault, Odds};
-use crate::plan::{Deed, Knobs, Pace, Plan, PoolPlan, Profile, Step, WorkloadKind, WorkloadPlan};
+use crate::plan::{Ahead, Deed, Knobs, Pace, Plan, PoolPlan, Profile, Step, WorkloadKind, WorkloadPlan};
 
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
 
@@ -26,7 +26,7 @@ pub fn draw(seed: u64, profile: Profile) -> Plan {
         profile,
         processes: if twins { 2 } else { 1 },
         types: dice.count(3, 36) as usize,
-        knobs: knobs(seed),
+        knobs: knobs(seed, calm),
         pace: pace(seed),
         pools,
         workloads,
@@ -63,10 +63,18 @@ pub fn large(seed: u64, nodes: u64, pods: u32) -> Plan {
     plan
 }
 
-fn knobs(seed: u64) -> Knobs {
+fn knobs(seed: u64, calm: bool) -> Knobs {
     let mut dice = Dice::new(seed, "knobs");
     let batch_max_ms = *dice.pick(&[0, 1_000, 10_000, 10_000, 10_000]).unwrap_or(&10_000);
-    Knobs { batch_max_ms, nominate: dice.chance(0.8) }
+    Knobs { batch_max_ms, nominate: dice.chance(0.8), ahead: ahead(seed, calm) }
+}
+
+fn ahead(seed: u64, calm: bool) -> Option<Ahead> {
+    let mut dice = Dice::new(seed, "ahead");
+    // In a calm run everything that is bought must be used, and room is not.
+    let threshold = if calm || dice.chance(0.5) { 100 } else { dice.between(50, 99) as u32 };
+    let cents = dice.chance(0.3).then(|| dice.count(1, 500) as u32);
+    dice.chance(0.5).then_some(Ahead { threshold, cents })
 }
 
 fn pace(seed: u64) -> Pace {
@@ -182,6 +190,11 @@ fn deed(dice: &mut Dice, name: &str, pools: &[PoolPlan], workloads: &[WorkloadPl
         "protect" => {
             Deed::Protect { workload: nth % workloads.len().max(1), min: dice.count(1, 30) as usize }
         }
+        "wall" => Deed::Wall {
+            workload: nth % workloads.len().max(1),
+            for_ms: dice.count(1_000, 300_000),
+            says: dice.chance(0.5),
+        },
         "unready" => Deed::Unready { for_ms: dice.count(1_000, 120_000) },
         _ => {
             let mut maybe =

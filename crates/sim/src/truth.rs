@@ -9,7 +9,8 @@ use headstart_engine::Kind;
 use serde_json::Value;
 
 use crate::amounts::{Milli, Room, of, read};
-use crate::api::{array, text, uid};
+use crate::api::{array, label, text, uid};
+use crate::cloud::Machine;
 use crate::ground::Ground;
 use crate::plan::WorkloadKind;
 use crate::scheduler::tolerates;
@@ -124,9 +125,27 @@ fn within_limits(ground: &Ground, pool: &Value, sold: &InstanceType) -> bool {
         return true;
     }
     let name = text(pool, "/metadata/name");
-    let living = ground.cloud.living().filter(|m| m.request.pool == name);
+    // What was bought for pods that were expected, and runs none, gives way.
+    let living = ground.cloud.living().filter(|m| m.request.pool == name && !is_spare(ground, m));
     let used: Milli = living.map(|m| room_of(&m.instance.capacity).cpu).sum();
     used + room_of(&sold.capacity).cpu <= of(limit)
+}
+
+/// Whether a machine was bought for pods that were expected, and runs none.
+fn is_spare(ground: &Ground, machine: &Machine) -> bool {
+    let claim = ground.api.get(Kind::NodeClaim, &format!("/{}", machine.request.claim));
+    let is_ahead = claim.is_some_and(|claim| {
+        claim
+            .pointer("/metadata/annotations")
+            .is_some_and(|all| all.get("headstart.dev/expected-by").is_some())
+    });
+    let daemons = ground.plan.workloads.iter().filter(|w| w.kind == WorkloadKind::Daemon);
+    let daemons: Vec<&str> = daemons.map(|w| w.name.as_str()).collect();
+    let runs = |pod: &Value| {
+        text(pod, "/spec/nodeName") == machine.node_name()
+            && !label(pod, "app").is_some_and(|app| daemons.contains(&app))
+    };
+    is_ahead && !ground.api.all(Kind::Pod).any(|(_, pod)| runs(pod))
 }
 
 /// Whether an offering is what both pool and pod ask for.

@@ -121,6 +121,8 @@ pub struct Pool {
     pub used: Resources,
     /// What can be bought, overlays applied.
     pub types: Arc<Types>,
+    /// Whether nodes are bought for real pods only; expected ones still get what is left of nodes that exist.
+    pub only_real: bool,
 }
 
 /// A node that exists or is on its way.

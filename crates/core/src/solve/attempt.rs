@@ -108,6 +108,9 @@ impl State {
         variant: usize,
         claim: ClaimIndex,
     ) -> Verdict<Narrowed> {
+        if self.pools[self.claims.get(claim).pool].barred {
+            return Verdict::Never;
+        }
         if let Some(verdict) = self.claim_takes_simple(problem, class, variant, claim) {
             return verdict;
         }

@@ -110,7 +110,10 @@ fn settle(snapshot: &Snapshot, packing: Packing) -> (Problem<'_>, State, Vec<u32
     }
     if snapshot.pods.iter().any(|pod| pod.demand == Demand::Expected) {
         // What limits refused to real pods, expected ones must not take.
-        state.pools.iter_mut().for_each(|pool| pool.closed = pool.turned_away);
+        for (pool, known) in state.pools.iter_mut().zip(&problem.pools) {
+            pool.barred = known.pool.only_real;
+            pool.closed = pool.turned_away || pool.barred;
+        }
         left.extend(pack(&mut problem, &mut state, packing, Demand::Expected, Order::Size));
     }
     (problem, state, left)

@@ -55,6 +55,8 @@ pub(crate) struct PoolState {
     pub(crate) turned_away: bool,
     /// Whether no claim may be opened any more.
     pub(crate) closed: bool,
+    /// Whether none may be filled either.
+    pub(crate) barred: bool,
 }
 
 /// Where a variant of a class need not look again.
@@ -102,6 +104,7 @@ impl State {
             allowed: None,
             turned_away: false,
             closed: false,
+            barred: false,
         });
         let mut state = Self {
             counts: problem.counts.clone(),

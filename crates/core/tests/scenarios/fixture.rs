@@ -8,7 +8,7 @@
 //! override type=default zone=zone-1 capacity=spot cpu=5 (what the offering has instead)
 //! unavailable type=default zone=zone-1 (either may be left out)
 //! attach type=default DRIVER=3
-//! pool   NAME weight=1 limit=cpu:10 req=KEY:OP:v1,v2:MIN label=k:v taint=key:value:Effect types=F
+//! pool   NAME weight=1 limit=cpu:10 req=KEY:OP:v1,v2:MIN label=k:v taint=key:value:Effect types=F only-real
 //! node   NAME cpu=4 memory=4Gi pods=5 used=cpu:1 label=k:v taint=… starting
 //! launch NAME of=POOL req=… cpu=4 (once it is known) label=… used=… (a claim without a node)
 //! bound  NAME on=NODE label=k:v …
@@ -159,8 +159,9 @@ pub(crate) fn amounts(text: &str) -> Resources {
 
 fn pool(name: &str, words: &[&str], types: &Arc<Types>) -> Pool {
     let mut pool = Pool { name: name.into(), types: types.clone(), ..Pool::default() };
-    for (word, value) in words.iter().map(|word| word.split_once('=').unwrap()) {
+    for (word, value) in words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))) {
         match word {
+            "only-real" => pool.only_real = true,
             "weight" => pool.weight = value.parse().unwrap(),
             "limit" => pool.limits = Some(amounts(value)),
             "used" => pool.used = amounts(value),

@@ -5,7 +5,7 @@ mod manifest;
 mod nominate;
 mod promises;
 mod sight;
-mod strikes;
+pub(crate) mod strikes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use headstart_core::labels::WellKnown;
 use headstart_core::plan::{Plan, PlannedClaim};
 use headstart_core::price::Price;
-use headstart_core::snapshot::{Options, Reserved, Snapshot};
+use headstart_core::snapshot::{self, Options, Reserved, Snapshot};
 use headstart_core::solve::{Packing, solve};
 use headstart_core::types::Types;
 use headstart_intake::Taken;
@@ -25,6 +25,7 @@ use crate::agenda::Agenda;
 use crate::backoff::Backoff;
 use crate::batch::Batch;
 use crate::capacity::{Capacity, Mood};
+use crate::demand::{Demand, Injected, NewClaim};
 use crate::errands::Errand;
 use crate::kind::Kind;
 use crate::out::Out;
@@ -46,6 +47,8 @@ const CHANGED: Duration = Duration::from_millis(200);
 const TO_FIND: Duration = Duration::from_secs(10);
 /// How often a pod is told that it fits nowhere.
 const FAILED_EVERY: Duration = Duration::from_mins(5);
+/// How often a decision is made again without some of the pods that are expected.
+const MOST_TRIMS: usize = 3;
 /// Most events about single pods that one decision tells.
 const MOST_EVENTS: usize = 10;
 
@@ -76,12 +79,38 @@ pub(crate) struct Provision {
     nominated: BTreeMap<Arc<str>, Time>,
     /// How many pods fit nowhere.
     unplaced: usize,
+    /// Pods that are expected.
+    pub(crate) demand: Demand,
+}
+
+/// What is decided upon, and the decision.
+struct Decision {
+    taken: Taken,
+    injected: Injected,
+    plan: Plan,
+}
+
+impl Decision {
+    fn is_real(&self, pod: u32) -> bool {
+        is_real(&self.taken.snapshot, pod)
+    }
+
+    /// How many pods that exist fit nowhere.
+    fn unplaced(&self) -> usize {
+        self.plan.unplaced.iter().filter(|unplaced| self.is_real(unplaced.pod)).count()
+    }
+}
+
+/// Whether a pod of a snapshot exists.
+pub(crate) fn is_real(snapshot: &Snapshot, pod: u32) -> bool {
+    snapshot.pods[pod as usize].demand == snapshot::Demand::Real
 }
 
 impl Provision {
     pub(crate) fn new(settings: Settings, well_known: WellKnown) -> Self {
         let seed = settings.seed;
         Self {
+            demand: Demand::new(&settings.proactive, seed),
             settings,
             well_known,
             batch: Batch::default(),
@@ -126,6 +155,7 @@ impl Provision {
     }
 
     pub(crate) fn on(&mut self, now: Time, touched: &Touched, store: &Store) {
+        self.demand.on(now, touched, store);
         match touched {
             Touched::Pod { key, uid, .. } => self.on_pod(now, key, uid, store),
             Touched::Claim { name, .. } => match store.claims.get(name) {
@@ -150,7 +180,16 @@ impl Provision {
             // Those that only make pods change nothing for pods that are there.
             Touched::Attachment { .. }
             | Touched::Doubtful { .. }
-            | Touched::Other(Kind::ReplicaSet | Kind::StatefulSet | Kind::Job) => {}
+            | Touched::Other(
+                Kind::ReplicaSet
+                | Kind::StatefulSet
+                | Kind::Job
+                | Kind::Deployment
+                | Kind::CronJob
+                | Kind::PodTemplate
+                | Kind::ResourceQuota
+                | Kind::CapacityBuffer,
+            ) => {}
             Touched::Pool { .. } | Touched::Class { .. } | Touched::Other(_) => {
                 if let Touched::Class { name } = touched {
                     self.classes.forgive(name);
@@ -245,9 +284,9 @@ impl Provision {
         for name in names {
             self.make(&name, out);
         }
-        let is_complete = self.batch.due(store, self.settings.batch_max).is_some_and(|due| due <= now);
+        let is_complete = self.batch_due(store).is_some_and(|due| due <= now);
         let is_again = self.again.is_some_and(|again| again <= now);
-        if is_complete || is_again {
+        if is_complete || is_again || self.demand.is_due(now) {
             self.batch.close();
             self.again = None;
             self.decide(store, capacity, out);
@@ -258,14 +297,21 @@ impl Provision {
     pub(crate) fn wake(&self, store: &Store, capacity: &Capacity, now: Time) -> Option<Time> {
         let left_out = self.again.is_some();
         let waits = [
-            self.batch.due(store, self.settings.batch_max),
+            self.batch_due(store),
             self.again,
+            self.demand.wake(),
             self.ready.wake(),
             self.nominate.wake(),
             if left_out { capacity.next_try(now) } else { None },
             if left_out { self.next_strike(now) } else { None },
         ];
         waits.into_iter().flatten().min()
+    }
+
+    /// When the batch is complete; pods that are expected are in it already.
+    fn batch_due(&self, store: &Store) -> Option<Time> {
+        let is_foreseen = |owner: &str| self.demand.foresees(owner);
+        self.batch.due(store, self.settings.batch_max, is_foreseen)
     }
 
     /// Gives pods another place that did not come to the node that was made for them.
@@ -309,22 +355,28 @@ impl Provision {
     fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
         let now = out.now.time;
         let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
-        let mut plan = solve(&taken.snapshot, Packing::Compat);
+        let injected = self.demand.believe(store, &mut taken.snapshot, &self.well_known, out);
+        let mut decision = self.solve(store, capacity, taken, injected, now);
         let moods = [(Mood::Desperate, capacity.can_probe(now)), (Mood::Reckless, capacity.can_gamble(now))];
         for (mood, _) in moods.into_iter().filter(|(_, may)| *may) {
-            if plan.unplaced.is_empty() {
+            if decision.unplaced() == 0 {
                 break;
             }
-            let other = self.taken(store, &capacity.types(now, mood), now);
-            let other_plan = solve(&other.snapshot, Packing::Compat);
-            if other_plan.unplaced.len() < plan.unplaced.len() {
-                (taken, plan) = (other, other_plan);
+            // What may not be there is tried for pods that exist, and not for others.
+            let taken = self.taken(store, &capacity.types(now, mood), now);
+            let other = self.solve(store, capacity, taken, Injected::default(), now);
+            if other.unplaced() < decision.unplaced() {
+                decision = other;
                 capacity.probed(now);
                 break;
             }
         }
-        self.realize(store, &taken, &plan, out);
-        self.explain(store, capacity, &taken, &plan, out);
+        let made = self.realize(store, &decision, out);
+        let Decision { taken, injected, plan } = &decision;
+        self.demand.planned(store, &taken.snapshot, plan, injected, &made, out);
+        let is_promised = |claim: &str| self.promises.on(claim).next().is_some();
+        self.demand.give_way(store, &taken.snapshot, plan, is_promised, out);
+        self.explain(store, capacity, &decision, out);
         if self.has_left_out(store) || self.next_strike(now).is_some() {
             let soonest = [Some(now + AGAIN), capacity.next_try(now), self.next_strike(now)];
             // Something that ran dry may be back any moment, but one look at a time will do.
@@ -333,10 +385,37 @@ impl Provision {
         }
     }
 
+    /// Solves, and solves again without expected pods that are too many, too expensive, or were bought for in vain.
+    fn solve(
+        &mut self,
+        store: &Store,
+        capacity: &Capacity,
+        mut taken: Taken,
+        mut injected: Injected,
+        now: Time,
+    ) -> Decision {
+        let mut plan = solve(&taken.snapshot, Packing::Compat);
+        if !injected.is_empty() {
+            let left = self.demand.left_to_spend(store, |claim| capacity.price(claim));
+            for _ in 0..MOST_TRIMS {
+                let snapshot = &taken.snapshot;
+                let mut out = self.demand.surplus(snapshot, &plan, &injected, left);
+                out.extend(self.demand.in_vain(store, snapshot, &plan, now));
+                if out.is_empty() {
+                    break;
+                }
+                injected.leave_out(&mut taken.snapshot, &out);
+                plan = solve(&taken.snapshot, Packing::Compat);
+            }
+        }
+        Decision { taken, injected, plan }
+    }
+
     /// Asks for the claims of a plan.
-    fn realize(&mut self, store: &mut Store, taken: &Taken, plan: &Plan, out: &mut Out<'_>) {
-        let snapshot = &taken.snapshot;
-        for pod in &snapshot.pods {
+    fn realize(&mut self, store: &mut Store, decision: &Decision, out: &mut Out<'_>) -> Vec<NewClaim> {
+        let Decision { taken: Taken { snapshot, .. }, injected, plan } = decision;
+        let mut made = Vec::new();
+        for pod in snapshot.pods.iter().filter(|pod| pod.demand == snapshot::Demand::Real) {
             self.considered.insert(pod.uid.clone());
             if self.nominated.contains_key(&pod.uid) {
                 // It wants a node, so nobody believes in that nomination any more.
@@ -356,7 +435,8 @@ impl Provision {
             let anchor = &snapshot.pods[*first as usize].uid;
             let is_taken = |name: &str| store.claims.contains_key(name) || self.echoes.is_one(name);
             let name = manifest::name(store, pool, anchor, is_taken);
-            let claim = manifest::claim(pool, planned, &name, anchor, &self.well_known);
+            let reasons = self.demand.reasons(injected, &planned.pods);
+            let claim = manifest::claim(pool, planned, &name, anchor, reasons.as_ref(), &self.well_known);
             store.assume(&claim);
             self.making.insert(name.clone(), claim);
             self.make(&name, out);
@@ -369,8 +449,12 @@ impl Provision {
                     ("min_values_relaxed", if planned.min_values_relaxed { "true" } else { "false" }),
                 ],
             );
-            tell_claim(planned, &name, out);
-            for pod in planned.pods.iter().take(MOST_EVENTS.saturating_sub(told)) {
+            let expected = planned.pods.iter().filter(|pod| !is_real(snapshot, **pod)).count();
+            tell_claim(planned, expected, reasons.as_ref(), &name, out);
+            let price = planned.launch.as_ref().map(|launch| launch.price).unwrap_or_default();
+            made.push(NewClaim { name: name.clone(), pods: planned.pods.clone(), price });
+            let real = planned.pods.iter().filter(|pod| is_real(snapshot, **pod));
+            for pod in real.take(MOST_EVENTS.saturating_sub(told)) {
                 told += 1;
                 let pod = &snapshot.pods[*pod as usize];
                 let about = of_pod(&pod.namespace, &pod.name, &pod.uid);
@@ -378,8 +462,11 @@ impl Provision {
             }
         }
         if !plan.claims.is_empty() {
+            let expected =
+                snapshot.pods.iter().filter(|pod| pod.demand == snapshot::Demand::Expected).count();
+            let ahead = if expected == 0 { String::new() } else { format!(", {expected} of them expected") };
             let message = format!(
-                "{} pods need a place: {} fit on existing nodes, {} need {} new nodes, {} fit nowhere",
+                "{} pods need a place{ahead}: {} fit on existing nodes, {} need {} new nodes, {} fit nowhere",
                 snapshot.pods.len(),
                 plan.existing.iter().map(|node| node.pods.len()).sum::<usize>(),
                 plan.claims.iter().map(|claim| claim.pods.len()).sum::<usize>(),
@@ -389,10 +476,11 @@ impl Provision {
             let (price, bound) = (an_hour(plan.price), an_hour(plan.lower_bound));
             out.line(Level::Info, message, &[("price", &price), ("atLeast", &bound)]);
         }
+        made
     }
 
     fn promise(&mut self, snapshot: &Snapshot, pods: &[u32], claim: &str) {
-        for pod in pods {
+        for pod in pods.iter().filter(|pod| is_real(snapshot, **pod)) {
             let pod = &snapshot.pods[*pod as usize];
             let key = (pod.namespace.clone(), pod.name.clone());
             self.promises.make(pod.uid.clone(), key, claim);
@@ -450,10 +538,12 @@ impl Provision {
     }
 
     /// Tells pods why they fit nowhere.
-    fn explain(&mut self, store: &Store, capacity: &Capacity, taken: &Taken, plan: &Plan, out: &mut Out<'_>) {
-        self.unplaced = plan.unplaced.len() + taken.rejected.len();
+    fn explain(&mut self, store: &Store, capacity: &Capacity, decision: &Decision, out: &mut Out<'_>) {
+        let Decision { taken, plan, .. } = decision;
+        self.unplaced = decision.unplaced() + taken.rejected.len();
         let avoided = capacity.avoided(out.now.time);
-        for unplaced in plan.unplaced.iter().take(MOST_EVENTS) {
+        let real = plan.unplaced.iter().filter(|unplaced| decision.is_real(unplaced.pod));
+        for unplaced in real.take(MOST_EVENTS) {
             let pod = &taken.snapshot.pods[unplaced.pod as usize];
             let mut why: Vec<String> = unplaced.obstacles.iter().take(3).map(ToString::to_string).collect();
             if why.is_empty() {
@@ -495,7 +585,13 @@ fn an_hour(price: Price) -> String {
     format!("${:.3}/h", price.dollars())
 }
 
-fn tell_claim(planned: &PlannedClaim, name: &str, out: &mut Out<'_>) {
+fn tell_claim(
+    planned: &PlannedClaim,
+    expected: usize,
+    reasons: Option<&(String, String)>,
+    name: &str,
+    out: &mut Out<'_>,
+) {
     let (what, price) = match &planned.launch {
         Some(launch) => (
             format!("{} {} {}", launch.instance_type, launch.zone, launch.capacity_type),
@@ -503,17 +599,18 @@ fn tell_claim(planned: &PlannedClaim, name: &str, out: &mut Out<'_>) {
         ),
         None => (String::from("unknown"), String::new()),
     };
-    let message = format!("created NodeClaim for {} pods", planned.pods.len());
+    let ahead = if expected == 0 { String::new() } else { format!(", {expected} of which are expected") };
+    let message = format!("created NodeClaim for {} pods{ahead}", planned.pods.len());
     let types = planned.instance_types.len().to_string();
-    out.line(
-        Level::Info,
-        message,
-        &[
-            ("NodeClaim", name),
-            ("NodePool", &planned.pool),
-            ("cheapest", &what),
-            ("price", &price),
-            ("types", &types),
-        ],
-    );
+    let mut fields = vec![
+        ("NodeClaim", name),
+        ("NodePool", &*planned.pool),
+        ("cheapest", what.as_str()),
+        ("price", price.as_str()),
+        ("types", types.as_str()),
+    ];
+    if let Some((_, because)) = reasons {
+        fields.push(("because", because));
+    }
+    out.line(Level::Info, message, &fields);
 }

@@ -39,7 +39,7 @@ pub(crate) struct Status {
     pub(crate) provider_id: Option<Arc<str>>,
     pub(crate) capacity: Option<Amounts>,
     pub(crate) conditions: Vec<Condition>,
-    node_name: Option<Arc<str>>,
+    pub(crate) node_name: Option<Arc<str>>,
     image_id: Option<Arc<str>>,
     allocatable: Option<Amounts>,
     last_pod_event_time: Option<Time>,

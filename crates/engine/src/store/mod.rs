@@ -16,9 +16,9 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headstart_api::NodePool;
 use headstart_api::conditions::{self, READY};
 use headstart_api::nodeclaim::NodeClassReference;
+use headstart_api::{CapacityBuffer, NodePool};
 use headstart_core::cloud::ProviderId;
 use headstart_intake::{Diagnostic, World};
 use serde::Deserialize;
@@ -49,6 +49,9 @@ pub(crate) struct Store {
     pub(crate) claims: Table<Claim>,
     pub(crate) pools: BTreeMap<String, NodePool>,
     pub(crate) classes: BTreeMap<String, Class>,
+    pub(crate) buffers: BTreeMap<(String, String), CapacityBuffer>,
+    /// Whether somebody looks at what makes pods.
+    foresees: bool,
     /// Pods that are alive and have no node.
     pub(crate) waiting: BTreeSet<PodKey>,
     /// What was wrong with objects, by kind, namespace and name.
@@ -116,15 +119,17 @@ pub(crate) enum Touched {
 }
 
 impl Store {
-    /// A store without objects, for a cloud with this kind of node class.
-    pub(crate) fn new(class: ClassKind) -> Self {
+    /// A store without objects, for a cloud with this kind of node class; whether somebody foresees pods.
+    pub(crate) fn new(class: ClassKind, foresees: bool) -> Self {
         Self {
             class,
+            foresees,
             world: World::new(),
             nodes: Table::default(),
             claims: Table::default(),
             pools: BTreeMap::new(),
             classes: BTreeMap::new(),
+            buffers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             diagnostics: BTreeMap::new(),
             attachments: BTreeMap::new(),
@@ -212,6 +217,7 @@ impl Store {
             Kind::NodePool => self.pools.keys().map(alone).collect(),
             Kind::NodeClass => self.classes.keys().map(alone).collect(),
             Kind::VolumeAttachment => self.attachments.keys().map(alone).collect(),
+            Kind::CapacityBuffer => self.buffers.keys().cloned().collect(),
             other => self.others.get(&other).into_iter().flatten().cloned().collect(),
         }
     }
@@ -277,6 +283,10 @@ impl Store {
                 self.classes.insert(name.clone(), class);
                 Some(Touched::Class { name: name.clone() })
             }),
+            Kind::CapacityBuffer => decode(value).map(|buffer: CapacityBuffer| {
+                self.buffers.insert((namespace.clone(), name.clone()), buffer);
+                Some(Touched::Other(kind))
+            }),
             Kind::VolumeAttachment => {
                 let text = |at| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let node = text("/spec/nodeName");
@@ -309,7 +319,9 @@ impl Store {
             self.world.remove("NodePool", "", &name);
         } else if is_read_once(kind) {
             self.diagnostics.remove(&at);
-        } else if places_pods(kind) {
+        } else if self.is_spent(kind, value) {
+            self.world.remove(&kind.to_string(), &namespace, &name);
+        } else if self.places_pods(kind) {
             match self.world.set(value) {
                 Ok(()) => drop(self.diagnostics.remove(&at)),
                 Err(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
@@ -505,6 +517,10 @@ impl Store {
                 let node = self.attachments.remove(name).map(|(node, _)| node).unwrap_or_default();
                 Touched::Attachment { node }
             }
+            Kind::CapacityBuffer => {
+                self.buffers.remove(&(namespace.to_owned(), name.to_owned()));
+                Touched::Other(kind)
+            }
             Kind::ReplicaSet | Kind::StatefulSet | Kind::Job => {
                 if let Some(uid) = uid {
                     self.owners.remove(uid);
@@ -520,7 +536,7 @@ impl Store {
         if let Some(others) = self.others.get_mut(&kind) {
             others.remove(&names);
         }
-        if places_pods(kind) {
+        if self.places_pods(kind) {
             self.world.remove(&kind.to_string(), namespace, name);
         }
         self.diagnostics.remove(&(kind, names.0, names.1));
@@ -574,7 +590,34 @@ impl Store {
 
     /// Whether kube-scheduler may make room for a pod by sending away another.
     pub(crate) fn could_displace(&self, pod: &Pod) -> bool {
-        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < pod.priority())
+        self.displaces(pod.priority())
+    }
+
+    /// The same for pods of a priority.
+    pub(crate) fn displaces(&self, priority: i32) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
+    }
+
+    /// How many pods that have not ended and are not leaving belong to an owner.
+    pub(crate) fn live(&self, owner: &str) -> usize {
+        self.live.get(owner).copied().unwrap_or(0)
+    }
+
+    /// Whether somebody looks at this kind to decide where pods go, or which will come.
+    fn places_pods(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::NodeClass | Kind::VolumeAttachment | Kind::CapacityBuffer => false,
+            Kind::ReplicaSet | Kind::StatefulSet | Kind::Job | Kind::Deployment => self.foresees,
+            _ => true,
+        }
+    }
+
+    /// Whether an object is a Deployment's old ReplicaSet, of which there are many and which makes no pods.
+    fn is_spent(&self, kind: Kind, value: &Value) -> bool {
+        self.foresees
+            && kind == Kind::ReplicaSet
+            && value.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0)
+            && value.pointer("/metadata/ownerReferences").is_some()
     }
 
     /// The volume behind a volume claim.
@@ -615,15 +658,13 @@ fn fault(error: serde_json::Error) -> (String, String) {
 fn has_table(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::Pod | Kind::Node | Kind::NodeClaim | Kind::NodePool | Kind::NodeClass | Kind::VolumeAttachment
-    )
-}
-
-/// Whether the solver looks at this kind.
-fn places_pods(kind: Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::NodeClass | Kind::VolumeAttachment | Kind::ReplicaSet | Kind::StatefulSet | Kind::Job
+        Kind::Pod
+            | Kind::Node
+            | Kind::NodeClaim
+            | Kind::NodePool
+            | Kind::NodeClass
+            | Kind::VolumeAttachment
+            | Kind::CapacityBuffer
     )
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say so by failing")]
 
+mod ahead;
 mod story;
 
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_engine::{
-    Action, Change, Effect, EffectId, Engine, Event, Fact, Kind, Now, ObjectRef, Outcome, Refusal, Settings,
-    Time, Wall,
+    Action, Change, Effect, EffectId, Engine, Event, Fact, Kind, Now, ObjectRef, Outcome, Refusal, Report,
+    Settings, Time, Wall,
 };
 use serde_json::{Value, json};
 
@@ -23,15 +23,23 @@ pub(crate) struct Story {
     pub(crate) ahead: i64,
     version: u64,
     objects: BTreeMap<(Kind, String), Value>,
+    /// Everything that people were told.
+    pub(crate) told: Vec<Report>,
 }
 
 impl Story {
     /// An engine that leads and has read a cluster of these objects; no instance runs.
     pub(crate) fn begin(objects: &[Value]) -> Self {
+        Self::with(Settings::default(), objects)
+    }
+
+    /// The same with other settings.
+    pub(crate) fn with(settings: Settings, objects: &[Value]) -> Self {
         let catalog = Catalog::load(&Source::Kwok).unwrap();
-        let engine = Engine::new(Settings::default(), catalog.types().clone(), catalog.well_known.clone());
+        let engine = Engine::new(settings, catalog.types().clone(), catalog.well_known.clone());
         let now = Now { time: Time(1_000), wall: Wall(1_700_000_000_000) };
-        let mut story = Self { engine, now, ahead: 0, version: 100, objects: BTreeMap::new() };
+        let (objects_known, told) = (BTreeMap::new(), Vec::new());
+        let mut story = Self { engine, now, ahead: 0, version: 100, objects: objects_known, told };
         for kind in Kind::ALL {
             story.watched(kind, Change::Relisting);
             for object in objects.iter().filter(|object| object["kind"] == kind_name(kind)) {
@@ -117,11 +125,31 @@ impl Story {
     fn decide(&mut self) -> Vec<(EffectId, Effect)> {
         let actions = self.engine.decide(self.now);
         assert!(self.engine.decide(self.now).is_empty(), "a second call returns nothing");
+        let told = &mut self.told;
         let effect = |action| match action {
             Action::Do { id, effect } => Some((id, effect)),
-            Action::Tell(_) => None,
+            Action::Tell(report) => {
+                told.push(report);
+                None
+            }
         };
         actions.into_iter().filter_map(effect).collect()
+    }
+
+    /// Why a claim's node is kept though no pod needs it.
+    pub(crate) fn held_for(&self, claim: &str) -> Option<String> {
+        self.engine.held_for(claim)
+    }
+
+    /// An object as the API server has it.
+    pub(crate) fn object(&self, kind: Kind, name: &str) -> &Value {
+        &self.objects[&(kind, name.to_owned())]
+    }
+
+    /// The values of a metric that goes up and down, by source.
+    pub(crate) fn gauge(&self, name: &str) -> BTreeMap<String, f64> {
+        let gauges = self.engine.gauges().into_iter().filter(|gauge| gauge.name == name);
+        gauges.map(|gauge| (gauge.labels[0].1.clone(), gauge.value)).collect()
     }
 
     fn answer(&mut self, effect: &Effect, answers: &mut Answers<'_>) -> Option<Outcome> {
@@ -130,7 +158,9 @@ impl Story {
         }
         Some(match effect {
             Effect::Create { kind, object } => {
-                Outcome::Done(Fact::Object(self.stored(*kind, object.clone())))
+                let mut object = object.clone();
+                object["metadata"]["creationTimestamp"] = json!(self.now.wall.stamp().to_string());
+                Outcome::Done(Fact::Object(self.stored(*kind, object)))
             }
             Effect::Patch { object, patch, .. } => self.change(object, |known| merge(known, patch)),
             Effect::Delete { object, grace } => {
@@ -206,6 +236,26 @@ pub(crate) fn claim(name: &str) -> Value {
             "labels": { "karpenter.sh/nodepool": "general" },
         },
         "spec": { "nodeClassRef": class_ref(), "requirements": [], "resources": { "requests": {} } },
+    })
+}
+
+/// The node of a claim of somebody else, in service.
+pub(crate) fn running_node(name: &str, instance: &str) -> Value {
+    let size = json!({ "cpu": "4", "memory": "8Gi", "pods": "110" });
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": name, "finalizers": ["karpenter.sh/termination"],
+            "labels": {
+                "karpenter.sh/nodepool": "general", "karpenter.sh/registered": "true",
+                "karpenter.sh/initialized": "true", "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            },
+        },
+        "spec": { "providerID": instance },
+        "status": {
+            "capacity": size, "allocatable": size, "conditions": [{ "type": "Ready", "status": "True" }],
+        },
     })
 }
 

@@ -16,7 +16,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use table::{ROWS, Row};
+use table::{OURS, ROWS, Row};
 
 type Labels = Vec<(String, String)>;
 
@@ -24,7 +24,7 @@ type Labels = Vec<(String, String)>;
 pub(crate) struct Metrics {
     registry: Registry,
     series: BTreeMap<&'static str, Series>,
-    gauges: Arc<Gauges>,
+    gauges: Arc<Mutex<Vec<Gauge>>>,
     effects: Family<Labels, Counter>,
     events: Family<Labels, Counter>,
     deciding: Histogram,
@@ -50,24 +50,26 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let mut series = BTreeMap::new();
-        let theirs = registry.sub_registry_with_prefix("karpenter");
-        for Row { name, kind, help } in ROWS {
-            match kind {
-                table::Kind::Gauge => {}
-                table::Kind::Counter => {
-                    let family = Family::default();
-                    theirs.register(bare(name), *help, family.clone());
-                    series.insert(*name, Series::Counter(family));
-                }
-                table::Kind::Durations | table::Kind::Lifetimes | table::Kind::Scores => {
-                    let family = Family::new_with_constructor(Buckets(kind.buckets()));
-                    theirs.register(*name, *help, family.clone());
-                    series.insert(*name, Series::Histogram(family));
+        let gauges = Arc::default();
+        for (prefix, rows) in [("karpenter", ROWS), ("headstart", OURS)] {
+            let registry = registry.sub_registry_with_prefix(prefix);
+            for Row { name, kind, help } in rows {
+                match kind {
+                    table::Kind::Gauge => {}
+                    table::Kind::Counter => {
+                        let family = Family::default();
+                        registry.register(bare(name), *help, family.clone());
+                        series.insert(*name, Series::Counter(family));
+                    }
+                    table::Kind::Durations | table::Kind::Lifetimes | table::Kind::Scores => {
+                        let family = Family::new_with_constructor(Buckets(kind.buckets()));
+                        registry.register(*name, *help, family.clone());
+                        series.insert(*name, Series::Histogram(family));
+                    }
                 }
             }
+            registry.register_collector(Box::new(Gauges { rows, values: Arc::clone(&gauges) }));
         }
-        let gauges = Arc::new(Gauges::default());
-        theirs.register_collector(Box::new(Arc::clone(&gauges)));
         let (effects, events) = (Family::default(), Family::default());
         let deciding = Buckets(table::Kind::Durations.buckets()).new_metric();
         let ours = registry.sub_registry_with_prefix("headstart");
@@ -115,7 +117,7 @@ impl Metrics {
 
     /// Replaces the values of all metrics that go up and down.
     pub(crate) fn set_gauges(&self, gauges: Vec<Gauge>) {
-        *lock(&self.gauges.0) = gauges;
+        *lock(&self.gauges) = gauges;
     }
 
     pub(crate) fn effect(&self, verb: &'static str, outcome: &'static str) {
@@ -145,25 +147,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The present values, written out when somebody asks: what is gone from the engine is gone from here.
-#[derive(Debug, Default)]
-struct Gauges(Mutex<Vec<Gauge>>);
+/// The present values of some metrics, written out when somebody asks: what is gone from the engine is gone from here.
+#[derive(Debug)]
+struct Gauges {
+    rows: &'static [Row],
+    values: Arc<Mutex<Vec<Gauge>>>,
+}
 
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let gauges = lock(&self.0);
-        let mut by_name: BTreeMap<&str, Vec<&Gauge>> = BTreeMap::new();
-        for gauge in gauges.iter() {
-            by_name.entry(gauge.name).or_default().push(gauge);
-        }
         let version = Gauge {
             name: "build_info",
             labels: vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
             value: 1.0,
         };
-        by_name.insert(version.name, vec![&version]);
-        for (name, gauges) in by_name {
-            let help = ROWS.iter().find(|row| row.name == name).map_or("Not described", |row| row.help);
+        let gauges = lock(&self.values);
+        let mut by_name: BTreeMap<&str, (&str, Vec<&Gauge>)> = BTreeMap::new();
+        for gauge in gauges.iter().chain([&version]) {
+            if let Some(row) = self.rows.iter().find(|row| row.name == gauge.name) {
+                by_name.entry(gauge.name).or_insert((row.help, Vec::new())).1.push(gauge);
+            }
+        }
+        for (name, (help, gauges)) in by_name {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for gauge in gauges {
                 let labels: Labels = gauge.labels.iter().map(|(key, value)| label(key, value)).collect();
@@ -220,6 +225,21 @@ mod tests {
         assert_eq!(
             lines(&metrics, "karpenter_nodepools_usage"),
             [r#"karpenter_nodepools_usage{nodepool="b"} 3.0"#]
+        );
+    }
+
+    #[test]
+    fn what_upstream_does_not_have_has_our_own_prefix() {
+        let metrics = Metrics::new();
+        metrics.measure("proactive_bought_pods_total", &[("source", "gap")], 3.0);
+        let rate = Gauge { name: "proactive_hit_rate", labels: vec![("source", "gap".into())], value: 0.5 };
+        metrics.set_gauges(vec![rate]);
+        assert_eq!(
+            lines(&metrics, "headstart_proactive"),
+            [
+                r#"headstart_proactive_bought_pods_total{source="gap"} 3.0"#,
+                r#"headstart_proactive_hit_rate{source="gap"} 0.5"#
+            ]
         );
     }
 

@@ -4,6 +4,7 @@
 //! (`nodes_termination_duration_seconds`, `pods_startup_duration_seconds`) are histograms here: those can be added up.
 
 /// A metric and what it means.
+#[derive(Debug)]
 pub(crate) struct Row {
     /// Its name without the prefix `karpenter_`; counters keep their `_total`.
     pub(crate) name: &'static str,
@@ -163,6 +164,33 @@ pub(crate) const ROWS: &[Row] = &[
         "voluntary_disruption_terminate_first_decisions_total",
         Counter,
         "Nodes given up before their replacement",
+    ),
+];
+
+/// All metrics with our own prefix that the engine reports.
+pub(crate) const OURS: &[Row] = &[
+    row(
+        "proactive_arrived_pods_total",
+        Counter,
+        "Pods that came to a node that was started before they were there",
+    ),
+    row("proactive_bought_pods_total", Counter, "Expected pods for which a node was started"),
+    row(
+        "proactive_disbelief_total",
+        Counter,
+        "Times that an owner was believed in vain and is not for a while",
+    ),
+    row("proactive_expected_pods", Gauge, "Pods that are expected now"),
+    row(
+        "proactive_hit_rate",
+        Gauge,
+        "How many of the expected pods for which a node was started have come, from 0 to 1",
+    ),
+    row("proactive_idle_node_seconds_total", Counter, "How long nodes that were started ahead had no pod"),
+    row(
+        "proactive_saved_seconds_total",
+        Counter,
+        "How much less pods waited for nodes because those were started ahead",
     ),
 ];
 

@@ -9,13 +9,14 @@ pub(crate) struct Gates {
     pub(crate) reserved_capacity: bool,
     /// Overlays change what is bought.
     pub(crate) node_overlay: bool,
+    /// Room is kept for buffers.
+    pub(crate) capacity_buffer: bool,
     /// Names that nobody knows.
     pub(crate) unknown: Vec<String>,
 }
 
 /// Upstream's gates that do not exist here yet; a user who turns one on relies on what it does.
-const MISSING: [&str; 7] = [
-    "CapacityBuffer",
+const MISSING: [&str; 6] = [
     "NodeRepair",
     "PodDeletionCostManagement",
     "SpotToSpotConsolidation",
@@ -29,7 +30,12 @@ impl Gates {
     ///
     /// COMPAT: v1.15.0 `ParseFeatureGates` has these defaults, spelling and later-one-wins rule, and ignores unknown names.
     pub(crate) fn parse(text: &str) -> Result<Self, OperatorError> {
-        let mut gates = Self { reserved_capacity: true, node_overlay: false, unknown: Vec::new() };
+        let mut gates = Self {
+            reserved_capacity: true,
+            node_overlay: false,
+            capacity_buffer: false,
+            unknown: Vec::new(),
+        };
         let mut missing = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let malformed = || OperatorError::BadGate(part.to_owned());
@@ -42,6 +48,7 @@ impl Gates {
             match name.trim() {
                 "ReservedCapacity" => gates.reserved_capacity = on,
                 "NodeOverlay" => gates.node_overlay = on,
+                "CapacityBuffer" => gates.capacity_buffer = on,
                 name if MISSING.contains(&name) => {
                     missing.retain(|other| other != name);
                     if on {
@@ -62,7 +69,13 @@ mod tests {
     #[test]
     fn defaults_are_upstreams() {
         let gates = Gates::parse("").unwrap();
-        assert_eq!(gates, Gates { reserved_capacity: true, node_overlay: false, unknown: Vec::new() });
+        let expected = Gates {
+            reserved_capacity: true,
+            node_overlay: false,
+            capacity_buffer: false,
+            unknown: Vec::new(),
+        };
+        assert_eq!(gates, expected);
     }
 
     #[test]

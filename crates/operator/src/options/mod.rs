@@ -4,6 +4,7 @@
 
 mod gates;
 mod ignored;
+mod proactive;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::error::OperatorError;
 
 pub(crate) use gates::Gates;
 pub(crate) use ignored::Ignored;
+pub(crate) use proactive::Ahead;
 
 /// What an operator can be told.
 #[derive(Args, Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Options {
     pub(crate) cloud: CloudOptions,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
+    #[command(flatten)]
+    pub(crate) ahead: Ahead,
     #[command(flatten)]
     pub(crate) election: Replicas,
     #[command(flatten)]
@@ -101,7 +105,7 @@ pub(crate) struct Deciding {
         value_name = "NAME=BOOL,…",
         default_value = "",
         hide_default_value = true,
-        help = "Features to switch on or off: ReservedCapacity (on by default), NodeOverlay"
+        help = "Features to switch on or off: ReservedCapacity (on by default), CapacityBuffer, NodeOverlay"
     )]
     pub(crate) feature_gates: String,
     /// How kube-scheduler is configured, as YAML or JSON with podTopologySpread.defaultConstraints
@@ -225,6 +229,7 @@ impl Options {
             reserved_capacity: gates.reserved_capacity,
             nominate: *nominate,
             scheduler_config: scheduler_config.clone(),
+            proactive: self.ahead.settings(gates)?,
             seed,
             ..Settings::default()
         })
@@ -234,6 +239,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use clap::{Command, FromArgMatches};
+    use headstart_engine::settings::Proactive;
 
     use super::*;
 
@@ -268,6 +274,10 @@ mod tests {
             ("FEATURE_GATES", ""),
             ("SCHEDULER_CONFIG", ""),
             ("INSTANCE_TYPES_FILE_PATH", "kwok"),
+            ("ENABLE_PROACTIVE_SCALEUP", "false"),
+            ("POD_INJECTION_LIMIT", "5000"),
+            ("NODE_LIMIT", "15000"),
+            ("PROACTIVE_SCALEUP_THRESHOLD", "0.8"),
         ];
         let command = command();
         for (variable, default) in expected {
@@ -309,6 +319,35 @@ mod tests {
     }
 
     #[test]
+    fn nodes_before_pods_are_switched_on_by_either_of_two_switches() {
+        let proactive = |args: &[&str]| settings(args).unwrap().proactive;
+        assert!(!proactive(&[]).is_on() && !proactive(&[]).has_buffers());
+        let gate = proactive(&["--feature-gates=CapacityBuffer=true"]);
+        assert!(gate.has_buffers() && !gate.enabled && !gate.has_headroom());
+        let expected = Proactive {
+            enabled: true,
+            pod_injection_limit: 10,
+            node_limit: 20,
+            threshold: 1.0,
+            most_dollars: Some(2.5),
+            pool_selector: "team=shop".into(),
+            only_chosen: true,
+            ..Proactive::default()
+        };
+        let all = proactive(&[
+            "--enable-proactive-scaleup",
+            "--pod-injection-limit=10",
+            "--node-limit=20",
+            "--proactive-scaleup-threshold=1",
+            "--proactive-scaleup-max-hourly-cost=2.5",
+            "--proactive-scaleup-nodepool-selector=team=shop",
+            "--proactive-scaleup-workloads=annotated",
+        ]);
+        assert_eq!(all, expected);
+        assert!(all.has_buffers() && !all.has_headroom());
+    }
+
+    #[test]
     fn switches_can_be_set_with_and_without_a_value() {
         for (args, expected) in [
             (&["--disable-leader-election"][..], true),
@@ -325,6 +364,10 @@ mod tests {
         let message = |args: &[&str]| settings(args).unwrap_err().to_string();
         assert!(message(&["--batch-max-duration=-1s"]).contains("must not be negative"));
         assert!(message(&["--feature-gates=NodeRepair=true"]).contains("NodeRepair"));
+        assert!(message(&["--proactive-scaleup-threshold=0"]).contains("PROACTIVE_SCALEUP_THRESHOLD"));
+        assert!(message(&["--proactive-scaleup-threshold=1.1"]).contains("at most 1"));
+        assert!(message(&["--proactive-scaleup-max-hourly-cost=-1"]).contains("must not be negative"));
+        assert!(message(&["--proactive-scaleup-nodepool-selector=a in (b)"]).contains("a in (b)"));
         assert!(message(&["--scheduler-config=profiles: []"]).contains("SCHEDULER_CONFIG"));
         for bad in [
             "--preference-policy=respect",

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headstart_engine::settings::Proactive;
 use headstart_engine::{Action, Effect, EffectId, Event, Kind, Now, Outcome, Report, Settings, Time, Wall};
 
 pub use driver::Call;
@@ -18,6 +19,7 @@ use crate::brain::{Birth, Brain, Nursery};
 use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::ground::{Fact, Ground, Happening};
+use crate::plan::Ahead;
 use crate::timeline::Moment;
 use crate::wire::Wire;
 
@@ -102,6 +104,7 @@ impl<'a> Processes<'a> {
         let settings = Settings {
             batch_max: Duration::from_millis(plan.knobs.batch_max_ms),
             nominate: plan.knobs.nominate,
+            proactive: plan.knobs.ahead.as_ref().map(proactive).unwrap_or_default(),
             seed: plan.seed,
             ..Settings::default()
         };
@@ -250,6 +253,15 @@ impl<'a> Processes<'a> {
             process.wake = Some(at);
             ground.time.at(at, Happening::Process(number, Due::Wake(process.epoch, at)));
         }
+    }
+}
+
+fn proactive(ahead: &Ahead) -> Proactive {
+    Proactive {
+        enabled: true,
+        threshold: f64::from(ahead.threshold) / 100.0,
+        most_dollars: ahead.cents.map(|cents| f64::from(cents) / 100.0),
+        ..Proactive::default()
     }
 }
 
