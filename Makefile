@@ -16,6 +16,7 @@ PEER ?= karpenter
 FOCUS ?=
 JOBS ?= 8
 SEEDS ?= 300
+STATIC := $(shell uname -m)-unknown-linux-gnu
 SIM = $(CARGO) run --quiet --release --package headstart-sim --
 
 ##@ Look
@@ -35,7 +36,7 @@ testbed: build ## Run a real control plane on loopback until Ctrl-C (ARGS="--pee
 
 ##@ Work
 
-.PHONY: build check format crds deny
+.PHONY: build check format crds reference manifest image deny
 build:
 	@$(CARGO) build --quiet --workspace --bins
 
@@ -51,6 +52,19 @@ format: ## Format the code
 
 crds: ## Write the CustomResourceDefinitions in crds/ anew
 	$(CARGO) run --quiet --package headstart-cli -- crds --dir crds
+
+reference: ## Write the pages of docs/ that follow from the code anew: flags, metrics
+	@HEADSTART_WRITE_REFERENCE=1 $(CARGO) test --quiet --package headstart-operator --lib reference
+
+manifest: ## Write deploy/headstart.yaml anew from the chart
+	@helm=$$($(TESTBED) binaries --peers | grep '/helm$$'); \
+	head=$$(sed '/^---$$/,$$d' deploy/headstart.yaml); \
+	rendered=$$("$$helm" template headstart charts/headstart --namespace kube-system --kube-version 1.36); \
+	printf '%s\n%s\n' "$$head" "$$rendered" > deploy/headstart.yaml
+
+image: ## Pack the static release binary into an OCI archive, target/headstart.tar
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --package headstart-cli --target $(STATIC)
+	@deploy/image.sh "$(or $(CARGO_TARGET_DIR),target)/$(STATIC)/release/headstart" "$(or $(CARGO_TARGET_DIR),target)/headstart.tar" 0.1.0
 
 deny: $(DENY) ## Check licences, sources and banned crates
 	$(DENY) --log-level error check licenses bans sources

@@ -147,7 +147,8 @@ mod tests {
     fn pools_are_selected_by_label() {
         let selects = |text: &str| {
             let proactive = Proactive { pool_selector: text.to_owned(), ..Proactive::default() };
-            let labels = [("team".into(), "shop".into()), ("tier".into(), "batch".into())].into();
+            let labels =
+                [("team".into(), "shop".into()), ("tier".into(), "batch".into())].into_iter().collect();
             proactive.pools().map(|selector| selector.matches(&labels))
         };
         for good in ["", "team=shop", "team==shop, tier", "team!=bank,!gpu"] {

@@ -20,6 +20,8 @@ mod metrics;
 mod observe;
 mod options;
 mod perform;
+#[cfg(test)]
+mod reference;
 mod resources;
 mod run;
 mod tell;

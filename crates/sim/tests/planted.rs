@@ -14,7 +14,7 @@ use headstart_sim::plan::Profile;
 use headstart_sim::swarm;
 use serde_json::{Value, json};
 
-/// Plays seeds until a law is broken, and names it.
+/// Plays seeds until a law is broken, and names it. Nothing is bought ahead, so that the plan is about the planted bug.
 fn found(
     profile: Profile,
     seeds: u64,
@@ -22,7 +22,9 @@ fn found(
 ) -> Option<&'static str> {
     let nursery = |birth: &Birth| plant(brain::engine(birth));
     let mut broken = (0..seeds).map(|seed| {
-        let verdict = try_plan(&swarm::draw(seed, profile), &nursery, false, false);
+        let mut plan = swarm::draw(seed, profile);
+        plan.knobs.ahead = None;
+        let verdict = try_plan(&plan, &nursery, false, false);
         verdict.violation.map(|violation| violation.check)
     });
     broken.find_map(|check| check)
@@ -147,6 +149,8 @@ struct BlindToLaunches {
     inner: Box<dyn Brain>,
     pools: BTreeMap<String, Value>,
     launching: BTreeSet<(String, String)>,
+    /// Pools to be shown anew.
+    outdated: BTreeSet<String>,
 }
 
 impl BlindToLaunches {
@@ -164,6 +168,9 @@ impl BlindToLaunches {
 
 impl Brain for BlindToLaunches {
     fn apply(&mut self, now: Now, event: Event) {
+        for pool in std::mem::take(&mut self.outdated) {
+            self.show(now, &pool);
+        }
         match event {
             Event::Watched { kind: Kind::NodePool, change: Change::Seen(pool) } => {
                 let name = text(&pool, "/metadata/name").to_owned();
@@ -188,7 +195,7 @@ impl Brain for BlindToLaunches {
             if let Action::Do { effect: Effect::Create { kind: Kind::NodeClaim, object }, .. } = action {
                 let pool = text(object, "/metadata/labels/karpenter.sh~1nodepool").to_owned();
                 self.launching.insert((pool.clone(), text(object, "/metadata/name").to_owned()));
-                self.show(now, &pool);
+                self.outdated.insert(pool);
             }
         }
         actions
@@ -202,7 +209,12 @@ impl Brain for BlindToLaunches {
 #[test]
 fn a_limit_blind_to_launches_is_found() {
     let found = found(Profile::Calm, 60, |inner| {
-        Box::new(BlindToLaunches { inner, pools: BTreeMap::new(), launching: BTreeSet::new() })
+        Box::new(BlindToLaunches {
+            inner,
+            pools: BTreeMap::new(),
+            launching: BTreeSet::new(),
+            outdated: BTreeSet::new(),
+        })
     });
     assert_eq!(found, Some("limits_hold"));
 }

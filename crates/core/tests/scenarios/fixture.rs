@@ -260,10 +260,12 @@ fn launch(name: &str, words: &[&str], pools: &[Pool]) -> Node {
     let mut launching = Launching { requirements: pool.requirements.clone(), types: pool.types.clone() };
     word("req=").for_each(|text| launching.requirements.add(requirement(text)));
     let mut made = node(name, &rest);
-    let own = Arc::make_mut(&mut made.labels);
-    own.remove(labels::HOSTNAME);
-    own.extend([(labels::NODE_POOL.into(), of.into())]);
-    own.extend(pool.labels.clone());
+    let own = made.labels.iter().filter(|(key, _)| ***key != *labels::HOSTNAME);
+    let of_pool = pool.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let mut all: Labels = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    all.extend([(labels::NODE_POOL.into(), of.into())]);
+    all.extend(of_pool);
+    made.labels = Arc::new(all);
     made.taints.extend(pool.taints.iter().cloned());
     Node { initialized: false, launching: Some(Box::new(launching)), ..made }
 }

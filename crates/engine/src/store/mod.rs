@@ -407,7 +407,7 @@ impl Store {
     }
 
     fn learn_node(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
-        let node = Node::read(value, &mut self.world).map_err(fault)?;
+        let node = Node::read(value, &mut self.world).map_err(|error| fault(&error))?;
         let name = node.metadata.name.clone();
         if self.nodes.get(&name).is_some_and(|known| is_older(&node.metadata, &known.metadata)) {
             return Ok(None);
@@ -429,7 +429,8 @@ impl Store {
     }
 
     fn learn_claim(&mut self, value: &Value, is_assumed: bool) -> Result<Option<Touched>, (String, String)> {
-        let claim = Claim { is_assumed, ..Claim::read(value, &mut self.world).map_err(fault)? };
+        let claim =
+            Claim { is_assumed, ..Claim::read(value, &mut self.world).map_err(|error| fault(&error))? };
         let name = claim.metadata.name.clone();
         let known = self.claims.get(&name);
         if known.is_some_and(|known| is_older(&claim.metadata, &known.metadata)) {
@@ -647,10 +648,10 @@ fn is_older(new: &Meta, known: &Meta) -> bool {
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, (String, String)> {
-    T::deserialize(value).map_err(fault)
+    T::deserialize(value).map_err(|error| fault(&error))
 }
 
-fn fault(error: serde_json::Error) -> (String, String) {
+fn fault(error: &serde_json::Error) -> (String, String) {
     (String::new(), error.to_string())
 }
 

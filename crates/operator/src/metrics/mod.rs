@@ -1,6 +1,6 @@
 //! What is counted and measured, in the text format of `OpenMetrics`.
 
-mod table;
+pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -22,6 +22,7 @@ pub enum Module {
     Kubernetes,
     Kwok,
     Karpenter,
+    Helm,
 }
 
 impl Module {
@@ -31,6 +32,7 @@ impl Module {
             Self::Kubernetes => "kubernetes",
             Self::Kwok => "kwok",
             Self::Karpenter => "karpenter",
+            Self::Helm => "helm",
         };
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("go").join(name)
     }
@@ -60,6 +62,7 @@ pub enum Binary {
     RegressionSuite,
     /// Karpenter's end-to-end suite `test/suites/disruption`.
     DisruptionSuite,
+    Helm,
 }
 
 /// How a program is built.
@@ -79,7 +82,7 @@ const KUBERNETES_STAMP: &str = "-s -w -X k8s.io/component-base/version.gitVersio
      -X k8s.io/component-base/version.gitTreeState=clean";
 
 impl Binary {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeScheduler,
@@ -91,6 +94,7 @@ impl Binary {
         Self::KarpenterSolve,
         Self::RegressionSuite,
         Self::DisruptionSuite,
+        Self::Helm,
     ];
     /// What a control plane consists of, and `kubectl`.
     pub const CONTROL_PLANE: &[Self] = Self::ALL.split_at(6).0;
@@ -109,6 +113,7 @@ impl Binary {
             Self::KarpenterSolve => "karpenter-solve",
             Self::RegressionSuite => "karpenter-regression.test",
             Self::DisruptionSuite => "karpenter-disruption.test",
+            Self::Helm => "helm",
         }
     }
 
@@ -134,6 +139,7 @@ impl Binary {
             Self::KarpenterSolve => program(Module::Karpenter, "./solve", STRIPPED, 20),
             Self::RegressionSuite => suite("sigs.k8s.io/karpenter/test/suites/regression"),
             Self::DisruptionSuite => suite("sigs.k8s.io/karpenter/test/suites/disruption"),
+            Self::Helm => program(Module::Helm, "helm.sh/helm/v3/cmd/helm", STRIPPED, 60),
         }
     }
 }

@@ -99,8 +99,10 @@ impl Fleet {
         labels.insert(NODE_POOL.into(), pool.name.clone());
         labels.insert(HOSTNAME.into(), name.into());
         for requirement in claim.requirements.iter() {
-            if let Some(value) = requirement.single() {
-                labels.entry(requirement.key().into()).or_insert_with(|| value.into());
+            if let Some(value) = requirement.single()
+                && !labels.contains_key(requirement.key())
+            {
+                labels.insert(requirement.key().into(), value.into());
             }
         }
         for (label, value) in labels_of(instance_type, offering) {

@@ -212,8 +212,12 @@ fn table(rows: &[Row]) -> String {
 /// For workloads measured at several sizes, the exponent of growth between the smallest and the largest.
 fn growth(rows: &[Row]) -> String {
     let mut text = String::from("| workload | pods | ours | Karpenter |\n|---|---|--:|--:|\n");
-    let mut names: Vec<&str> = rows.iter().map(|row| row.workload.name).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.workload.name) {
+            names.push(row.workload.name);
+        }
+    }
     for name in names {
         let same: Vec<&Row> = rows.iter().filter(|row| row.workload.name == name).collect();
         let [first, .., last] = same[..] else { continue };
