@@ -118,8 +118,8 @@ impl<'de> Deserialize<'de> for Labels {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
                 let mut all = Labels::new();
-                while let Some(pair) = map.next_entry::<Arc<str>, Arc<str>>()? {
-                    all.extend([pair]);
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    all.extend([(key.into(), value.into())]);
                 }
                 all.0.shrink_to_fit();
                 Ok(all)
