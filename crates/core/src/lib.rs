@@ -5,6 +5,7 @@
 //!          └─ obstacles ──► [Obstacle]  why one pod goes nowhere
 //!                └─ remedy ──► [Change]  what would give it a place, tried before it is told
 //! Facts ── expect ──► Beliefs           which pods will come, and why; they join the snapshot
+//! Fleet ──── decide ──► Decision        which nodes may go, what takes their place, and why others stay
 //! ```
 //!
 //! Words: a *pool* is where nodes come from, a *claim* a node to be bought, a *shape* what a pod needs, a *class* all pods of
@@ -24,6 +25,7 @@ pub mod cloud;
 pub mod cron;
 pub mod default_spread;
 pub mod demand;
+pub mod disrupt;
 pub mod explain;
 pub mod hash;
 pub mod labels;

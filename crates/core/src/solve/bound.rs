@@ -61,14 +61,7 @@ pub(crate) fn lower_bound(problem: &mut Problem<'_>, state: &State) -> Price {
     for pod in placed.flatten() {
         counts[problem.classes.of_pod[*pod as usize].0 as usize] += 1;
     }
-    let mut machines: Vec<(Vec<i64>, f64)> = Vec::new();
-    for pool in &mut problem.pools {
-        // Whatever the pods ask for can only narrow the template, so its cheapest offering is cheapest for all.
-        let priced = pool.rows.priced(pool.template, &problem.reqs);
-        for buy in priced.iter().filter(|buy| buy.price != Price::MAX) {
-            machines.push((pool.rows.room(buy.row as usize).to_vec(), buy.price.dollars()));
-        }
-    }
+    let machines = machines(problem);
     let needs: Vec<(&[i64], usize)> = problem
         .classes
         .all
@@ -81,6 +74,39 @@ pub(crate) fn lower_bound(problem: &mut Problem<'_>, state: &State) -> Price {
     let bound = bound(columns, &needs, &nodes, undominated(machines));
     // Rounded down: a bound that is a hair too low is still a bound.
     Price::from_nanos((bound * 1e9).floor().max(0.0) as i64)
+}
+
+/// What a step of each column costs on a fleet that is ideal for these pods, each class given by its number of pods.
+pub(crate) fn worth(problem: &mut Problem<'_>, counts: &[usize]) -> Vec<f64> {
+    let columns = problem.columns.len();
+    let mut demand = vec![0.0; columns];
+    for (class, count) in problem.classes.all.iter().zip(counts) {
+        for (demand, need) in demand.iter_mut().zip(&class.need) {
+            *demand += *need as f64 * *count as f64;
+        }
+    }
+    let machines = undominated(machines(problem));
+    let machines: Vec<(Vec<f64>, f64)> = machines
+        .into_iter()
+        .map(|(room, price)| (room.into_iter().map(|room| room as f64).collect(), price))
+        .collect();
+    match best_worth(&demand, &machines) {
+        Some((worth, excess)) => worth.into_iter().map(|worth| worth / excess).collect(),
+        None => vec![0.0; columns],
+    }
+}
+
+/// The machines that are on sale, with what they cost at least.
+fn machines(problem: &mut Problem<'_>) -> Vec<(Vec<i64>, f64)> {
+    let mut machines = Vec::new();
+    for pool in &mut problem.pools {
+        // Whatever the pods ask for can only narrow the template, so its cheapest offering is cheapest for all.
+        let priced = pool.rows.priced(pool.template, &problem.reqs);
+        for buy in priced.iter().filter(|buy| buy.price != Price::MAX) {
+            machines.push((pool.rows.room(buy.row as usize).to_vec(), buy.price.dollars()));
+        }
+    }
+    machines
 }
 
 /// The bound for pods by need and number, free room, and machines that are on sale.
@@ -130,9 +156,16 @@ fn undominated(mut machines: Vec<(Vec<i64>, f64)>) -> Vec<(Vec<i64>, f64)> {
 /// A dense simplex on the inequality form; prices are not negative, so that the origin is a start. Steps are bounded, and
 /// whatever point is reached is scaled back until it satisfies every row, so that the result is always a valid bound.
 fn best_value(demand: &[f64], machines: &[(Vec<f64>, f64)]) -> f64 {
+    let Some((worth, excess)) = best_worth(demand, machines) else { return 0.0 };
+    let value = |(demand, worth): (&f64, &f64)| if *demand > 0.0 { demand * worth } else { 0.0 };
+    demand.iter().zip(&worth).map(value).sum::<f64>() / excess
+}
+
+/// What a unit of each resource is worth, to be divided by the second number so that no machine is worth more than its price.
+fn best_worth(demand: &[f64], machines: &[(Vec<f64>, f64)]) -> Option<(Vec<f64>, f64)> {
     let used: Vec<usize> = (0..demand.len()).filter(|column| demand[*column] > 0.0).collect();
     if used.is_empty() || machines.is_empty() {
-        return 0.0;
+        return None;
     }
     // Columns are scaled to comparable size.
     let scale: Vec<f64> = used
@@ -141,7 +174,7 @@ fn best_value(demand: &[f64], machines: &[(Vec<f64>, f64)]) -> f64 {
         .collect();
     // What no machine has, no fleet holds; nothing can be said then.
     if scale.iter().any(|scale| *scale <= 0.0) {
-        return 0.0;
+        return None;
     }
     let (rows, unknowns) = (machines.len(), used.len());
     let width = unknowns + rows + 1;
@@ -198,7 +231,11 @@ fn best_value(demand: &[f64], machines: &[(Vec<f64>, f64)]) -> f64 {
         }
     });
     let excess = excess.fold(1.0, f64::max);
-    if excess.is_finite() { value(demand) / excess } else { 0.0 }
+    let mut of_column = vec![0.0; demand.len()];
+    for (column, worth) in used.iter().zip(&worth) {
+        of_column[*column] = *worth;
+    }
+    excess.is_finite().then_some((of_column, excess))
 }
 
 #[cfg(test)]

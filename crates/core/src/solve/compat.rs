@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
+
 use crate::price::Price;
 use crate::resources::{CPU, MEMORY};
 use crate::snapshot::{Demand, Pod};
@@ -27,31 +29,43 @@ pub(crate) enum Order {
 
 /// Places all pods of one kind of demand; returns those that found no place.
 pub(crate) fn pack(problem: &mut Problem<'_>, state: &mut State, demand: Demand, order: Order) -> Vec<u32> {
-    let mut queue: VecDeque<u32> = sorted(problem, demand, order).into();
-    let mut length_when_pushed = vec![0; problem.snapshot.pods.len()];
+    let of_demand = (0..).zip(&problem.snapshot.pods).filter(|(_, of)| of.demand == demand);
+    let chosen: Vec<u32> = of_demand.map(|(pod, _)| pod).collect();
+    let queue = sorted(problem, &ranks(&problem.classes), &chosen, order);
+    place_all(problem, state, queue, usize::MAX)
+}
+
+/// Places pods in this order; returns those that found no place, or were not tried because too many claims are open.
+pub(crate) fn place_all(
+    problem: &mut Problem<'_>,
+    state: &mut State,
+    queue: Vec<u32>,
+    most_claims: usize,
+) -> Vec<u32> {
+    let mut queue: VecDeque<u32> = queue.into();
+    let mut length_when_pushed: FxHashMap<u32, usize> = FxHashMap::default();
     while let Some(&pod) = queue.front() {
-        if length_when_pushed[pod as usize] == queue.len() {
+        if length_when_pushed.get(&pod) == Some(&queue.len()) || state.claims.len() > most_claims {
             break;
         }
         queue.pop_front();
         let class = problem.classes.of_pod[pod as usize];
         if !state.place(problem, class, pod) {
             queue.push_back(pod);
-            length_when_pushed[pod as usize] = queue.len();
+            length_when_pushed.insert(pod, queue.len());
         }
     }
     queue.into()
 }
 
-/// The pods of one kind of demand, in the order in which they are tried.
-fn sorted(problem: &Problem<'_>, demand: Demand, order: Order) -> Vec<u32> {
-    let (pods, ranks) = (&problem.snapshot.pods, ranks(&problem.classes));
+/// Pods in the order in which they are tried.
+pub(crate) fn sorted(problem: &Problem<'_>, ranks: &[u32], chosen: &[u32], order: Order) -> Vec<u32> {
+    let pods = &problem.snapshot.pods;
     let rank = |pod: u32, of: &Pod| {
         let priority = if order == Order::Priority { of.shape.priority } else { 0 };
         (Reverse(priority), ranks[problem.classes.of_pod[pod as usize].0 as usize], pod)
     };
-    let mut chosen: Vec<_> =
-        (0..).zip(pods).filter(|(_, of)| of.demand == demand).map(|(pod, of)| rank(pod, of)).collect();
+    let mut chosen: Vec<_> = chosen.iter().map(|pod| rank(*pod, &pods[*pod as usize])).collect();
     // Names are compared only among pods of equal size, who mostly stand in order already.
     chosen.sort_unstable();
     for equal in chosen.chunk_by_mut(|a, b| (a.0, a.1) == (b.0, b.1)) {
@@ -65,7 +79,7 @@ fn sorted(problem: &Problem<'_>, demand: Demand, order: Order) -> Vec<u32> {
 }
 
 /// For each class the number of classes that ask for more processor, or for as much and more memory.
-fn ranks(classes: &Classes) -> Vec<u32> {
+pub(crate) fn ranks(classes: &Classes) -> Vec<u32> {
     let mut sizes: Vec<(_, _, usize)> = (0..)
         .zip(&classes.all)
         .map(|(class, of)| (of.shape.requests.get(CPU), of.shape.requests.get(MEMORY), class))

@@ -18,7 +18,7 @@ const FEW: u32 = 4;
 ///
 /// INVARIANT: every claim that can still take a pod is in `awake`, with a standing it once had, or in `asleep`, with at least
 /// the processor it has left, which is less than `asked`. A claim never gets a better standing, nor more room.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     seen: usize,
     awake: BTreeSet<Standing>,

@@ -7,6 +7,8 @@
 //! 2. A packing policy ([`compat`]) asks places one by one ([`attempt`]) and records its decisions ([`state`], [`claims`],
 //!    [`candidates`], [`line`], [`reservations`], [`min_values`]). Real demand first, then expected.
 //! 3. [`finish`] writes the plan, [`why`] says what stood in the way, [`bound`] says how cheap it could have been.
+//!
+//! [`without`] asks the same problem many times where pods would go if some nodes were not there.
 
 mod amounts;
 mod attempt;
@@ -29,6 +31,7 @@ mod rows;
 mod state;
 mod topology;
 mod why;
+mod without;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +39,7 @@ use std::sync::Arc;
 pub(crate) use amounts::Units;
 pub(crate) use bits::Bits;
 pub use relax::Dropped;
+pub(crate) use without::{Answer, Question, Without};
 
 use crate::explain::Obstacle;
 use crate::plan::{Plan, Unplaced};

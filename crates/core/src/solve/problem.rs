@@ -12,7 +12,7 @@ use crate::quantity::Quantity;
 use crate::requirement::{Operator, Requirement};
 use crate::requirements::Requirements;
 use crate::resources::{NODES, Resources};
-use crate::snapshot::{Daemon, Node, Pool, Shape, Snapshot, Taint, untolerated};
+use crate::snapshot::{BoundPod, Daemon, Node, Pool, Shape, Snapshot, Taint, untolerated};
 use crate::solve::amounts::Columns;
 use crate::solve::classes::{Classes, mentioned_keys};
 use crate::solve::constraints::TaintSets;
@@ -150,31 +150,47 @@ impl<'a> Problem<'a> {
         for (at, row) in self.nodes.iter().enumerate() {
             position[row.index as usize] = at;
         }
-        let mut about: FxHashMap<(*const Shape, &str), [Vec<GroupId>; 2]> = FxHashMap::default();
-        for bound in &self.snapshot.bound {
+        let mut about = About::default();
+        let snapshot = self.snapshot;
+        for bound in &snapshot.bound {
             let Some(&host) = position.get(bound.node as usize) else { continue };
-            let template = (Arc::as_ptr(&bound.shape), &*bound.namespace);
-            let [counting, shunned] = about.entry(template).or_insert_with(|| {
-                let groups = &self.classes.groups;
-                let counting =
-                    groups.ids().filter(|id| groups.get(*id).selects(&bound.namespace, &bound.shape.labels));
-                let shunned = self.classes.shunned_around(&bound.shape, &bound.namespace, self.snapshot);
-                [counting.collect(), shunned]
-            });
+            let found = about.of(self, bound);
+            let [counting, shunned] = &*found;
             let row = &self.nodes[host];
-            for id in counting.iter() {
+            for id in counting {
                 let group = self.classes.groups.get(*id).clone();
                 if group.counted.includes(row.labels, &row.node.taints, &mut self.reqs) {
                     let labels = self.reqs.get(row.labels).clone();
                     record(&group, &mut counts[id.0 as usize], host, &labels);
                 }
             }
-            for id in shunned.iter() {
+            for id in shunned {
                 let labels = self.reqs.get(row.labels).clone();
                 record(self.classes.reverse.get(*id), &mut reverse[id.0 as usize], host, &labels);
             }
         }
         (self.counts, self.reverse_counts) = (counts, reverse);
+    }
+}
+
+/// The groups that bound pods count in and those that they own, found once for each template.
+#[derive(Default)]
+pub(crate) struct About<'a> {
+    known: FxHashMap<(*const Shape, &'a str), Rc<[Vec<GroupId>; 2]>>,
+}
+
+impl<'a> About<'a> {
+    /// Groups that count a pod on a node, and reverse groups that it owns.
+    pub(crate) fn of(&mut self, problem: &Problem<'a>, bound: &'a BoundPod) -> Rc<[Vec<GroupId>; 2]> {
+        let template = (Arc::as_ptr(&bound.shape), &*bound.namespace);
+        let found = self.known.entry(template).or_insert_with(|| {
+            let groups = &problem.classes.groups;
+            let counting =
+                groups.ids().filter(|id| groups.get(*id).selects(&bound.namespace, &bound.shape.labels));
+            let shunned = problem.classes.shunned_around(&bound.shape, &bound.namespace, problem.snapshot);
+            Rc::new([counting.collect(), shunned])
+        });
+        found.clone()
     }
 }
 
@@ -185,15 +201,29 @@ pub(crate) fn record(group: &Group, counts: &mut Counts, host: usize, labels: &R
         counts.record_host(host);
         return;
     }
-    let Some(requirement) = labels.get(&group.key).filter(|requirement| !requirement.is_complement()) else {
-        return;
-    };
-    let certain = requirement.len() == Some(1);
-    if certain || group.rule == crate::solve::topology::Rule::Apart {
-        for domain in requirement.values() {
-            counts.record(domain);
-        }
+    for domain in counted_in(group, labels) {
+        counts.record(domain);
     }
+}
+
+/// Takes back that a pod is on a host with these labels.
+pub(crate) fn take_back(group: &Group, counts: &mut Counts, host: usize, labels: &Requirements) {
+    if group.is_by_host() {
+        counts.take_back_host(host);
+        return;
+    }
+    for domain in counted_in(group, labels) {
+        counts.take_back(domain);
+    }
+}
+
+/// The domains in which pods on a host with these labels count.
+fn counted_in<'l>(group: &Group, labels: &'l Requirements) -> impl Iterator<Item = &'l str> {
+    let requirement = labels.get(&group.key).filter(|requirement| {
+        let certain = requirement.len() == Some(1);
+        !requirement.is_complement() && (certain || group.rule == crate::solve::topology::Rule::Apart)
+    });
+    requirement.into_iter().flat_map(Requirement::values)
 }
 
 fn pool_rows<'a>(

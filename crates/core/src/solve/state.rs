@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::quantity::Quantity;
 use crate::requirements::Requirements;
-use crate::resources::NODES;
+use crate::resources::{NODES, Resources};
 use crate::snapshot::{HostPort, Volume};
 use crate::solve::attempt::Way;
 use crate::solve::bits::Bits;
@@ -23,6 +23,7 @@ use crate::solve::reservations::Reservations;
 use crate::solve::topology::{Counts, Rule};
 
 /// What has been decided so far, and what is left.
+#[derive(Clone)]
 pub(crate) struct State {
     pub(crate) counts: Vec<Counts>,
     pub(crate) reverse_counts: Vec<Counts>,
@@ -38,6 +39,7 @@ pub(crate) struct State {
 }
 
 /// What is left of a node.
+#[derive(Clone)]
 pub(crate) struct NodeState {
     pub(crate) free: Vec<i64>,
     pub(crate) pods: Vec<u32>,
@@ -46,6 +48,7 @@ pub(crate) struct NodeState {
 }
 
 /// What is left of a pool.
+#[derive(Clone)]
 pub(crate) struct PoolState {
     /// What is left of the limits.
     left: Option<Vec<(Arc<str>, Quantity)>>,
@@ -60,7 +63,7 @@ pub(crate) struct PoolState {
 }
 
 /// Where a variant of a class need not look again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Progress {
     /// Nodes before this one are out for good.
     pub(crate) first_node: usize,
@@ -274,6 +277,15 @@ impl PoolState {
                 let capacity = |row: &usize| problem.pools[pool].rows.instance_type(*row).capacity.get(name);
                 rows.iter().map(capacity).max().unwrap_or_default()
             };
+        }
+        self.filter(problem, pool);
+    }
+
+    /// Gives back what a node that goes away has taken from the limits.
+    pub(crate) fn give_back(&mut self, problem: &Problem<'_>, pool: usize, capacity: &Resources) {
+        let Some(left) = &mut self.left else { return };
+        for (name, left) in left.iter_mut() {
+            *left += if &**name == NODES { Quantity::from_units(1) } else { capacity.get(name) };
         }
         self.filter(problem, pool);
     }

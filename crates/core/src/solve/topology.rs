@@ -150,6 +150,31 @@ impl Counts {
         self.version += 1;
     }
 
+    /// Takes back that a pod is in a domain, which stays known.
+    pub(crate) fn take_back(&mut self, domain: &str) {
+        if let Ok(at) = self.find(domain) {
+            self.domains[at].1 = self.domains[at].1.saturating_sub(1);
+            self.version += 1;
+        }
+    }
+
+    /// Takes back that a pod is on a host.
+    pub(crate) fn take_back_host(&mut self, host: usize) {
+        if let Some(count) = self.hosts.get_mut(host).filter(|count| **count > 0) {
+            *count -= 1;
+            self.occupied_hosts -= u32::from(*count == 0);
+            self.version += 1;
+        }
+    }
+
+    /// Forgets all hosts from this one on.
+    pub(crate) fn forget_hosts(&mut self, from: usize) {
+        for host in from..self.hosts.len() {
+            self.occupied_hosts -= u32::from(self.hosts[host] > 0);
+        }
+        self.hosts.truncate(from);
+    }
+
     fn find(&self, domain: &str) -> Result<usize, usize> {
         self.domains.binary_search_by(|(known, _)| (**known).cmp(domain))
     }

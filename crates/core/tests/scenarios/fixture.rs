@@ -270,15 +270,15 @@ fn launch(name: &str, words: &[&str], pools: &[Pool]) -> Node {
     Node { initialized: false, launching: Some(Box::new(launching)), ..made }
 }
 
-struct Extra {
-    namespace: Arc<str>,
-    count: usize,
+pub(crate) struct Extra {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) count: usize,
     demand: Demand,
-    volumes: Vec<Volume>,
-    on: String,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) on: String,
 }
 
-fn shape(words: &[&str]) -> (Shape, Extra) {
+pub(crate) fn shape(words: &[&str]) -> (Shape, Extra) {
     let mut shape = Shape::default();
     shape.requests.set("pods", "1".parse().unwrap());
     let mut extra = Extra {

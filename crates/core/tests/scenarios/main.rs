@@ -5,6 +5,7 @@
 mod catalog;
 mod check;
 mod demand;
+mod disruption;
 mod explain;
 mod fixture;
 mod launches;

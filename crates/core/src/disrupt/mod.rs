@@ -1,0 +1,231 @@
+//! Which nodes may go, what takes their place, and why others stay.
+//!
+//! ```text
+//! Fleet ── decide ──► Decision   moves in the order of upstream's methods: repair, emptiness, drift, consolidation
+//!             └─ the solver's question without some nodes: do their pods find a place, and at what price?
+//! ```
+//!
+//! 1. [`budget`] and [`schedule`] say how many nodes of each pool may be going now, [`cost`] what moving pods costs.
+//! 2. `pass` knows who may not go and asks the solver; `price` leaves replacements only what is cheaper; `balanced`
+//!    weighs savings against evictions.
+//! 3. `replace` is repair and drift; `compat` is upstream's search for what to consolidate, `search` is ours.
+
+mod balanced;
+pub mod budget;
+mod compat;
+pub mod cost;
+mod pass;
+mod price;
+mod replace;
+pub mod schedule;
+mod search;
+mod why;
+
+use std::sync::Arc;
+
+pub use why::{BlockedBy, PodBlock, Why};
+
+use crate::plan::{PlannedClaim, PlannedNode};
+use crate::price::Price;
+use crate::resources::Resources;
+use crate::snapshot::Snapshot;
+use budget::Budget;
+use pass::Pass;
+
+/// Why a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// It is broken.
+    Unhealthy,
+    /// Nobody would miss it.
+    Empty,
+    /// It no longer is what its pool asks for.
+    Drifted,
+    /// Its pods fit elsewhere for less.
+    Underutilized,
+}
+
+/// How to look for nodes that are not worth their price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Search {
+    /// As Karpenter does: one move at a time, prefixes of a sorted list, at most one new node.
+    Compat,
+    /// Any set of nodes, any number of new ones, as many moves at once as budgets allow.
+    #[default]
+    Wide,
+}
+
+/// Choices that operators make for the whole cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How to look for nodes that are not worth their price.
+    pub search: Search,
+    /// Whether spot nodes are replaced by cheaper spot nodes.
+    pub spot_to_spot: bool,
+}
+
+/// All nodes that may be disrupted, and what they depend on.
+#[derive(Debug)]
+pub struct Fleet {
+    /// What the solver looks at; behind the pods without a node come those of nodes that may be disrupted.
+    pub snapshot: Snapshot,
+    /// How many pods of the snapshot have no node.
+    pub waiting: usize,
+    /// Nodes of ours that exist, those that are going away left out.
+    pub members: Vec<Member>,
+    /// What pools want.
+    pub pools: Vec<Policy>,
+    /// Seconds since 1970.
+    pub now: i64,
+    /// How to decide.
+    pub options: Options,
+}
+
+/// A node of ours.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are facts that do not exclude each other")]
+pub struct Member {
+    /// Its index in the snapshot.
+    pub node: u32,
+    /// Its pool.
+    pub pool: Arc<str>,
+    /// What it counts against the pool's limits.
+    pub capacity: Arc<Resources>,
+    /// Whether it is ready for pods.
+    pub is_initialized: bool,
+    /// Whether a pod that waits will go there.
+    pub is_nominated: bool,
+    /// Whether somebody does not want it to be disrupted.
+    pub do_not_disrupt: bool,
+    /// Whether pods must leave it in time, whatever protects them.
+    pub has_grace_period: bool,
+    /// Whether nothing has happened on it for as long as the pool wants to wait.
+    pub is_consolidatable: bool,
+    /// Whether pods came or went less than that ago.
+    pub is_restless: bool,
+    /// Until when it is left in peace because it has just replaced another, in seconds since 1970.
+    pub rests_until: Option<i64>,
+    /// Since when it is not what its pool asks for, in seconds since 1970.
+    pub drifted: Option<i64>,
+    /// What is wrong with it, if that has been tolerated long enough.
+    pub sick: Option<Sickness>,
+    /// Its pods.
+    pub residents: Vec<Resident>,
+}
+
+/// What is wrong with a node that is to be repaired.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sickness {
+    /// How urgent it is; higher goes first.
+    pub score: f64,
+    /// Whether the drain has an end, so that nothing that protects pods can hold it up for ever.
+    pub is_bounded: bool,
+    /// Whether somebody does not want it to be repaired.
+    pub do_not_repair: bool,
+}
+
+/// A pod on a node.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    /// Its index in the snapshot's pods if it will need another node.
+    pub pod: Option<u32>,
+    /// What evicting it costs.
+    pub cost: f64,
+    /// What keeps it where it is.
+    pub block: Option<PodBlock>,
+}
+
+/// What a pool wants.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name.
+    pub pool: Arc<str>,
+    /// When nodes may be removed to save money.
+    pub consolidation: Consolidation,
+    /// Whether nodes may be removed to save money at all.
+    pub consolidates: bool,
+    /// Whether it keeps a number of nodes, whatever the pods need.
+    pub is_static: bool,
+    /// How many nodes may be going at once.
+    pub budgets: Vec<Budget>,
+    /// Nodes that budgets are about.
+    pub nodes: u32,
+    /// Nodes of them that are going.
+    pub going: u32,
+    /// Nodes of them that stay but are not ready.
+    pub unready: u32,
+    /// Nodes of them that are unhealthy, however short.
+    pub sick: u32,
+}
+
+/// When nodes may be removed to save money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consolidation {
+    /// If nobody would miss them.
+    WhenEmpty,
+    /// If their pods fit elsewhere for less.
+    #[default]
+    WhenEmptyOrUnderutilized,
+    /// The same, if it saves enough for how many pods must move.
+    Balanced,
+}
+
+/// What to do.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// What to do at once; all of it together keeps to the budgets.
+    pub moves: Vec<Move>,
+    /// Why nodes stay: indices of members.
+    pub blocked: Vec<(u32, Why)>,
+    /// For each pool and reason how many nodes may be going at once.
+    pub allowed: Vec<(Arc<str>, Reason, u32)>,
+    /// How many nodes could go for each reason, whatever else keeps them.
+    pub eligible: Vec<(Reason, usize)>,
+}
+
+/// Nodes to remove together.
+#[derive(Clone, Debug)]
+pub struct Move {
+    /// Why.
+    pub reason: Reason,
+    /// Indices of the members to remove.
+    pub members: Vec<u32>,
+    /// What to buy first; its pods are indices of the snapshot's pods.
+    pub replacements: Vec<PlannedClaim>,
+    /// Where the other pods would go.
+    pub existing: Vec<PlannedNode>,
+    /// What is saved per hour; negative if it costs.
+    pub saving: Price,
+    /// How many pods must move.
+    pub evictions: usize,
+}
+
+/// Decides which nodes go.
+pub fn decide(fleet: &Fleet) -> Decision {
+    let mut pass = Pass::new(fleet);
+    let one_by_one = fleet.options.search == Search::Compat;
+    let methods = [Pass::repair, Pass::remove_empty, Pass::replace_drifted, Pass::consolidate];
+    for method in methods {
+        method(&mut pass);
+        // COMPAT: upstream's pass ends with the first method that does something.
+        if one_by_one && !pass.decision.moves.is_empty() {
+            break;
+        }
+    }
+    pass.finish()
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Unhealthy, Self::Empty, Self::Drifted, Self::Underutilized];
+
+    /// Its name in conditions and manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unhealthy => "Unhealthy",
+            Self::Empty => "Empty",
+            Self::Drifted => "Drifted",
+            Self::Underutilized => "Underutilized",
+        }
+    }
+}
