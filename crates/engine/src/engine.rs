@@ -260,7 +260,7 @@ impl Engine {
             Errand::Evict(key) => {
                 let node = self.store.pod(key).and_then(|pod| pod.node().cloned());
                 let node = node
-                    .and_then(|node| self.store.nodes.get(&*node))
+                    .and_then(|node| self.store.nodes.get(&node))
                     .map(|node| node.metadata.object(Kind::Node));
                 let pod = format!("{}/{}", key.0, key.1);
                 let is_eviction = matches!(effect, Effect::Evict { .. });

@@ -237,8 +237,8 @@ impl From<Outline> for Pod {
             spec;
         let spec = PodSpec {
             node_name,
-            scheduler_name,
             priority,
+            scheduler_name,
             termination_grace_period_seconds,
             gated,
             ..PodSpec::default()

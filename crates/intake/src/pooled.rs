@@ -44,13 +44,11 @@ impl Pooled {
 
     /// Labels that others have as well.
     pub(crate) fn label_set(&mut self, labels: &Labels) -> Arc<Labels> {
-        match self.label_sets.get(labels) {
-            Some(known) => known.clone(),
-            None => {
-                let labels = Arc::new(self.labels(labels));
-                once(&mut self.label_sets, labels)
-            }
+        if let Some(known) = self.label_sets.get(labels) {
+            return known.clone();
         }
+        let labels = Arc::new(self.labels(labels));
+        once(&mut self.label_sets, labels)
     }
 
     /// Labels that share their texts with others.

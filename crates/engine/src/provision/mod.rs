@@ -424,7 +424,7 @@ impl Provision {
         }
         for node in &plan.existing {
             let name = &snapshot.nodes[node.node as usize].name;
-            if store.claims.contains_key(&**name) {
+            if store.claims.contains_key(name) {
                 self.promise(snapshot, &node.pods, name);
             }
         }

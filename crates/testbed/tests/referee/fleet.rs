@@ -100,7 +100,9 @@ impl Fleet {
         labels.insert(HOSTNAME.into(), name.into());
         for requirement in claim.requirements.iter() {
             if let Some(value) = requirement.single() {
-                labels.entry(requirement.key().into()).or_insert_with(|| value.into());
+                if !labels.contains_key(requirement.key()) {
+                    labels.insert(requirement.key().into(), value.into());
+                }
             }
         }
         for (label, value) in labels_of(instance_type, offering) {
