@@ -135,8 +135,7 @@ fn within_limits(ground: &Ground, pool: &Value, sold: &InstanceType) -> bool {
 fn is_spare(ground: &Ground, machine: &Machine) -> bool {
     let claim = ground.api.get(Kind::NodeClaim, &format!("/{}", machine.request.claim));
     let is_ahead = claim.is_some_and(|claim| {
-        claim
-            .pointer("/metadata/annotations")
+        field(claim, "/metadata/annotations")
             .is_some_and(|all| all.get("headstart.dev/expected-by").is_some())
     });
     let daemons = ground.plan.workloads.iter().filter(|w| w.kind == WorkloadKind::Daemon);

@@ -99,6 +99,12 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     }
 }
 
+impl<const N: usize> From<[(Arc<str>, Arc<str>); N]> for Labels {
+    fn from(labels: [(Arc<str>, Arc<str>); N]) -> Self {
+        labels.into_iter().collect()
+    }
+}
+
 impl Extend<(Arc<str>, Arc<str>)> for Labels {
     fn extend<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(&mut self, labels: I) {
         let labels = labels.into_iter();

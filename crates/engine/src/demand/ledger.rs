@@ -85,7 +85,7 @@ impl Ledger {
 
     /// Takes notice that a pod came to a node: one that was expected, if the node was asked for before the pod was there.
     pub(crate) fn bound(&mut self, pod: &Pod, store: &Store) {
-        let node = pod.node().and_then(|node| store.nodes.get(&**node));
+        let node = pod.node().and_then(|node| store.nodes.get(node));
         let Some(claim) = node.and_then(|node| store.claim_of_node(node)) else { return };
         let Some(bought) = self.claims.get_mut(claim.name()).filter(|_| !pod.is_daemon()) else { return };
         // Objects are stamped in whole seconds.
@@ -143,7 +143,7 @@ impl Ledger {
                 && !used.contains(claim.name())
                 && !open::is_used(claim, store)
         };
-        let useless = self.claims.iter().filter(|(name, _)| store.claims.get(*name).is_some_and(is_useless));
+        let useless = self.claims.iter().filter(|(name, _)| store.claims.get(name).is_some_and(is_useless));
         useless.flat_map(|(_, bought)| bought.needs.iter().copied()).collect()
     }
 
