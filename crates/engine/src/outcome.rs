@@ -1,5 +1,6 @@
 //! How an effect ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_core::cloud::{CloudError, Instance, Launch, millis};
@@ -28,7 +29,7 @@ pub enum Fact {
     /// Nothing more than that.
     Nothing,
     /// The object as the API server has it now.
-    Object(Value),
+    Object(Arc<Value>),
     /// What was bought.
     Launched(Box<Launch>),
     /// An instance.

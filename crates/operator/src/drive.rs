@@ -14,8 +14,8 @@ use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::tell::Teller;
 
-/// How many events may wait for the engine; watches wait when it is busy.
-pub(crate) const WAITING: usize = 4_096;
+/// How many events may wait for the engine; watches wait when it is busy, rather than hold a whole cluster in memory.
+pub(crate) const WAITING: usize = 512;
 
 /// How soon values that go up and down are published after something happened.
 const PUBLISH: Duration = Duration::from_secs(1);

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use crate::api::field;
+
 /// An amount in thousandths: millicores of `cpu`, thousandths of a byte of `memory`.
-pub type Milli = i128;
+pub type Milli = i64;
 
 /// Reads a quantity; anything unreadable is nothing.
 pub fn read(text: &str) -> Milli {
@@ -56,8 +58,8 @@ impl Room {
     /// What a pod asks for.
     pub fn of_pod(pod: &Value) -> Self {
         let mut room = Self { pods: 1000, ..Self::default() };
-        for container in pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten() {
-            let asked = Self::of(container.pointer("/resources/requests"));
+        for container in field(pod, "/spec/containers").and_then(Value::as_array).into_iter().flatten() {
+            let asked = Self::of(field(container, "/resources/requests"));
             room.cpu += asked.cpu;
             room.memory += asked.memory;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use headstart_engine::Kind;
 use serde_json::{Value, json};
 
-use crate::api::{Actor, Verb, label, number, text, uid};
+use crate::api::{Actor, Verb, field, label, number, text, uid};
 use crate::dice::Dice;
 use crate::ground::{Ground, Happening};
 use crate::kubelet::RUNS_FOR;
@@ -129,7 +129,7 @@ impl Controllers {
         let key = entry.key.to_string();
         let succeeded = text(&entry.object, "/status/phase") == "Succeeded";
         let leaving = entry.verb == Verb::Removed
-            || entry.object.pointer("/metadata/deletionTimestamp").is_some()
+            || field(&entry.object, "/metadata/deletionTimestamp").is_some()
             || succeeded;
         if !leaving || !workload.pods.remove(&key) {
             return;

@@ -8,7 +8,7 @@ use headstart_core::resources::Resources;
 use headstart_engine::Kind;
 use serde_json::{Map, Value, json};
 
-use crate::api::{Actor, Verb, array, label, text, uid};
+use crate::api::{Actor, Verb, array, field, label, text, uid};
 use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::ground::{Ground, Happening};
@@ -98,7 +98,7 @@ impl Kubelet {
         }
         let who = || (entry.key.to_string(), uid(pod).to_owned());
         let new =
-            |at: &str| pod.pointer(at).is_some() && before.is_none_or(|b| b.pointer(at) != pod.pointer(at));
+            |at: &str| field(pod, at).is_some() && before.is_none_or(|b| field(b, at) != field(pod, at));
         if new("/metadata/deletionTimestamp") {
             let (key, uid) = who();
             let grace = crate::api::number(pod, "/metadata/deletionGracePeriodSeconds") as u64 * 1000;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use headstart_engine::Kind;
 use serde_json::{Value, json};
 
-use crate::amounts::Room;
-use crate::api::{Actor, Verb, array, text};
+use crate::amounts::{Milli, Room};
+use crate::api::{Actor, Verb, array, field, text};
 use crate::dice::Dice;
 use crate::ground::{Ground, Happening};
 use crate::kubelet::set_condition;
@@ -124,7 +124,7 @@ impl Scheduler {
             host.promised = host.promised.plus(guest.room);
         }
         let wanting = guest.node.is_none()
-            && pod.pointer("/metadata/deletionTimestamp").is_none()
+            && field(&pod, "/metadata/deletionTimestamp").is_none()
             && text(&pod, "/spec/schedulerName") == "default-scheduler"
             && array(&pod, "/spec/schedulingGates").next().is_none();
         let queued = self.unqueue(&key, number);
@@ -253,13 +253,13 @@ impl Scheduler {
 
 impl Host {
     fn read(&mut self, node: &Value) {
-        let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = field(node, "/metadata/labels").and_then(Value::as_object);
         let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
         self.labels = labels.into_iter().flatten().filter_map(pair).collect();
         let taint = |t: &Value| ["/key", "/value", "/effect"].map(|at| text(t, at).to_owned());
         self.taints = array(node, "/spec/taints").map(taint).filter(|t| t[2] != "PreferNoSchedule").collect();
         self.closed = crate::api::flag(node, "/spec/unschedulable");
-        self.room = Room::of(node.pointer("/status/allocatable"));
+        self.room = Room::of(field(node, "/status/allocatable"));
     }
 
     fn takes(&self, wants: &Wants, promised_to_it: bool) -> bool {
@@ -272,7 +272,7 @@ impl Host {
     }
 
     /// How much of processors and memory is left, in thousandths of both.
-    fn share_left(&self) -> i128 {
+    fn share_left(&self) -> Milli {
         let left = self.room.less(self.used);
         left.cpu * 1000 / self.room.cpu.max(1) + left.memory * 1000 / self.room.memory.max(1)
     }
@@ -280,7 +280,7 @@ impl Host {
 
 impl Wants {
     fn of(pod: &Value) -> Self {
-        let selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
+        let selector = field(pod, "/spec/nodeSelector").and_then(Value::as_object);
         let pair =
             |(key, value): (&String, &Value)| (key.clone(), value.as_str().unwrap_or_default().to_owned());
         let toleration =
@@ -303,5 +303,5 @@ pub(crate) fn tolerates(toleration: &[String; 4], taint: &[String; 3]) -> bool {
 
 fn entry_differs(ground: &Ground, index: usize, at: &str) -> bool {
     let entry = &ground.api.log(Kind::Pod)[index];
-    entry.before.as_ref().is_some_and(|before| before.pointer(at) != entry.object.pointer(at))
+    entry.before.as_ref().is_some_and(|before| field(before, at) != field(&entry.object, at))
 }

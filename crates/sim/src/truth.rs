@@ -9,7 +9,7 @@ use headstart_engine::Kind;
 use serde_json::Value;
 
 use crate::amounts::{Milli, Room, of, read};
-use crate::api::{array, label, text, uid};
+use crate::api::{array, field, label, text, uid};
 use crate::cloud::Machine;
 use crate::ground::Ground;
 use crate::plan::WorkloadKind;
@@ -46,14 +46,14 @@ pub fn pending(ground: &Ground) -> Vec<Why> {
     }
     for (key, claim) in ground.api.all(Kind::NodeClaim) {
         let initialized = |c: &Value| text(c, "/type") == "Initialized" && text(c, "/status") == "True";
-        if claim.pointer("/metadata/deletionTimestamp").is_some() {
+        if field(claim, "/metadata/deletionTimestamp").is_some() {
             why(Kind::NodeClaim, key, uid(claim), "is still being deleted");
         } else if !array(claim, "/status/conditions").any(initialized) {
             why(Kind::NodeClaim, key, uid(claim), "is not initialized");
         }
     }
     for (key, node) in ground.api.all(Kind::Node) {
-        if node.pointer("/metadata/deletionTimestamp").is_some() {
+        if field(node, "/metadata/deletionTimestamp").is_some() {
             why(Kind::Node, key, uid(node), "is still being deleted");
         }
     }
@@ -73,7 +73,7 @@ pub fn restless(ground: &Ground) -> bool {
 
 fn waits(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
-        && pod.pointer("/metadata/deletionTimestamp").is_none()
+        && field(pod, "/metadata/deletionTimestamp").is_none()
         && text(pod, "/spec/schedulerName") == "default-scheduler"
         && array(pod, "/spec/schedulingGates").next().is_none()
 }
@@ -84,8 +84,8 @@ fn possible(ground: &Ground, pod: &Value, dry_counts: bool) -> bool {
     let mut room = Room::of_pod(pod);
     for daemon in daemons {
         room = room.plus(Room {
-            cpu: Milli::from(daemon.cpu_m),
-            memory: Milli::from(daemon.memory_mi) * 1024 * 1024 * 1000,
+            cpu: daemon.cpu_m.cast_signed(),
+            memory: daemon.memory_mi.cast_signed() * 1024 * 1024 * 1000,
             pods: 1000,
         });
     }
@@ -107,7 +107,7 @@ fn possible(ground: &Ground, pod: &Value, dry_counts: bool) -> bool {
 /// Whether a pool means a class that exists, and is not being deleted.
 fn usable(pool: &Value) -> bool {
     let class = text(pool, "/spec/template/spec/nodeClassRef/name");
-    pool.pointer("/metadata/deletionTimestamp").is_none() && class == crate::people::CLASS
+    field(pool, "/metadata/deletionTimestamp").is_none() && class == crate::people::CLASS
 }
 
 fn tolerated(pod: &Value, pool: &Value) -> bool {
@@ -120,7 +120,7 @@ fn tolerated(pod: &Value, pool: &Value) -> bool {
 }
 
 fn within_limits(ground: &Ground, pool: &Value, sold: &InstanceType) -> bool {
-    let limit = pool.pointer("/spec/limits/cpu");
+    let limit = field(pool, "/spec/limits/cpu");
     if limit.is_none() {
         return true;
     }
@@ -135,8 +135,7 @@ fn within_limits(ground: &Ground, pool: &Value, sold: &InstanceType) -> bool {
 fn is_spare(ground: &Ground, machine: &Machine) -> bool {
     let claim = ground.api.get(Kind::NodeClaim, &format!("/{}", machine.request.claim));
     let is_ahead = claim.is_some_and(|claim| {
-        claim
-            .pointer("/metadata/annotations")
+        field(claim, "/metadata/annotations")
             .is_some_and(|all| all.get("headstart.dev/expected-by").is_some())
     });
     let daemons = ground.plan.workloads.iter().filter(|w| w.kind == WorkloadKind::Daemon);
@@ -160,7 +159,7 @@ fn agrees(pool: &Value, pod: &Value, sold: &InstanceType, key: &OfferingKey) -> 
         array(requirement, "/values").any(|v| v.as_str() == Some(have))
             == (text(requirement, "/operator") == "In")
     });
-    let selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
+    let selector = field(pod, "/spec/nodeSelector").and_then(Value::as_object);
     wanted && selector.into_iter().flatten().all(|(label, wanted)| value(label) == wanted.as_str())
 }
 

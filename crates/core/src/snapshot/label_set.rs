@@ -43,6 +43,11 @@ impl Labels {
         }
     }
 
+    /// Takes a label away; its value is returned.
+    pub fn remove(&mut self, key: &str) -> Option<Arc<str>> {
+        self.find(key).ok().map(|at| self.0.remove(at).1)
+    }
+
     /// Keys and values in key order.
     pub fn iter(&self) -> <&Self as IntoIterator>::IntoIter {
         self.into_iter()
@@ -76,12 +81,27 @@ impl<'a> IntoIterator for &'a Labels {
     }
 }
 
+impl IntoIterator for Labels {
+    type Item = (Arc<str>, Arc<str>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let mut all = Self::new();
         all.extend(labels);
         all.0.shrink_to_fit();
         all
+    }
+}
+
+impl<const N: usize> From<[(Arc<str>, Arc<str>); N]> for Labels {
+    fn from(labels: [(Arc<str>, Arc<str>); N]) -> Self {
+        labels.into_iter().collect()
     }
 }
 
@@ -144,7 +164,8 @@ mod tests {
         assert_eq!(all, labels(&[("a", "2"), ("b", "3")]));
         assert_eq!(all.insert("a".into(), "4".into()).as_deref(), Some("2"));
         assert_eq!(all.get("a").map(|value| &**value), Some("4"));
-        assert!(!all.contains_key("c"));
+        assert_eq!((all.remove("c"), all.insert("c".into(), "5".into())), (None, None));
+        assert_eq!(all.remove("c").as_deref(), Some("5"));
         let read: Labels = serde_json::from_str(r#"{"b": "3", "a": "4"}"#).unwrap();
         assert_eq!(read, all);
         assert_eq!(serde_json::to_string(&all).unwrap(), r#"{"a":"4","b":"3"}"#);

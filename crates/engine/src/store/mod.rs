@@ -155,12 +155,11 @@ impl Store {
                 Vec::new()
             }
             Change::Seen(value) => {
-                let names = owner::names(&value);
                 if let Some(told) = self.reading.entry(kind).or_default().told.as_mut() {
-                    told.insert(names.clone());
+                    told.insert(owner::names(&value));
                 }
                 if kind == Kind::NodeClaim {
-                    self.unwatched.remove(&names.1);
+                    self.unwatched.remove(owner::text(&value, "metadata", "name"));
                 }
                 self.learn(kind, &value)
             }
@@ -250,10 +249,11 @@ impl Store {
             return Vec::new();
         }
         let held = value
-            .pointer("/metadata/finalizers")
+            .get("metadata")
+            .and_then(|metadata| metadata.get("finalizers"))
             .and_then(Value::as_array)
             .is_some_and(|all| !all.is_empty());
-        let is_leaving = value.pointer("/metadata/deletionTimestamp").is_some();
+        let is_leaving = !owner::text(value, "metadata", "deletionTimestamp").is_empty();
         // Pods have a while to end; anything else that nobody holds is gone with the answer.
         if is_leaving && !held && kind != Kind::Pod {
             let (namespace, name) = owner::names(value);
@@ -265,14 +265,14 @@ impl Store {
     /// Takes notice of the state of an object, wherever it was read; an older state than what is known is ignored.
     pub(crate) fn learn(&mut self, kind: Kind, value: &Value) -> Vec<Touched> {
         let (namespace, name) = owner::names(value);
+        if kind == Kind::Pod {
+            return match self.learn_pod(value) {
+                Ok(touched) => touched.into_iter().collect(),
+                Err(diagnostic) => self.refuse((kind, namespace, name), diagnostic),
+            };
+        }
         let at = (kind, namespace.clone(), name.clone());
         let touched = match kind {
-            Kind::Pod => {
-                return match self.learn_pod(value) {
-                    Ok(touched) => touched.into_iter().collect(),
-                    Err(diagnostic) => self.refuse(at, diagnostic),
-                };
-            }
             Kind::Node => self.learn_node(value),
             Kind::NodeClaim => self.learn_claim(value, false),
             Kind::NodePool => decode(value).map(|pool: NodePool| {
@@ -288,9 +288,10 @@ impl Store {
                 Some(Touched::Other(kind))
             }),
             Kind::VolumeAttachment => {
-                let text = |at| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-                let node = text("/spec/nodeName");
-                let volume = text("/spec/source/persistentVolumeName");
+                let node = owner::text(value, "spec", "nodeName").to_owned();
+                let volume =
+                    value.get("spec").map(|spec| owner::text(spec, "source", "persistentVolumeName"));
+                let volume = volume.unwrap_or_default().to_owned();
                 self.attachments.insert(name.clone(), (node.clone(), volume));
                 Ok(Some(Touched::Attachment { node }))
             }
@@ -309,7 +310,7 @@ impl Store {
             }
         };
         if kind == Kind::PersistentVolumeClaim {
-            let volume = value.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default();
+            let volume = owner::text(value, "spec", "volumeName");
             self.volumes.insert((namespace.clone(), name.clone()), volume.to_owned());
         }
         if !has_table(kind) {
@@ -349,10 +350,12 @@ impl Store {
         self.unindex_pod(&key);
         self.index_pod(&pod);
         self.world.put_pod(pod);
-        let at = (Kind::Pod, key.0.to_string(), key.1.to_string());
-        match diagnostic {
-            None => drop(self.diagnostics.remove(&at)),
-            Some(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
+        if diagnostic.is_some() || !self.diagnostics.is_empty() {
+            let at = (Kind::Pod, key.0.to_string(), key.1.to_string());
+            match diagnostic {
+                None => drop(self.diagnostics.remove(&at)),
+                Some(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
+            }
         }
         Ok(Some(Touched::Pod { key, uid, was_on }))
     }
@@ -485,7 +488,9 @@ impl Store {
                     self.unindex_pod(key);
                 }
                 self.world.remove("Pod", namespace, name);
-                self.diagnostics.remove(&(kind, namespace.to_owned(), name.to_owned()));
+                if !self.diagnostics.is_empty() {
+                    self.diagnostics.remove(&(kind, namespace.to_owned(), name.to_owned()));
+                }
                 return vec![touched];
             }
             Kind::Node => {

@@ -54,11 +54,16 @@ impl Owner {
 
 /// The uid of an object.
 pub(crate) fn uid(value: &Value) -> &str {
-    value.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+    text(value, "metadata", "uid")
+}
+
+/// A text in one of the parts of an object, empty if it is not there.
+pub(crate) fn text<'a>(value: &'a Value, part: &str, field: &str) -> &'a str {
+    value.get(part).and_then(|part| part.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Name and namespace of an object.
 pub(crate) fn names(value: &Value) -> (String, String) {
-    let text = |at| value.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-    (text("/metadata/namespace"), text("/metadata/name"))
+    let text = |field| text(value, "metadata", field).to_owned();
+    (text("namespace"), text("name"))
 }

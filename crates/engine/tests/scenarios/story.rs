@@ -160,7 +160,7 @@ impl Story {
             Effect::Create { kind, object } => {
                 let mut object = object.clone();
                 object["metadata"]["creationTimestamp"] = json!(self.now.wall.stamp().to_string());
-                Outcome::Done(Fact::Object(self.stored(*kind, object)))
+                Outcome::Done(Fact::Object(self.stored(*kind, object).into()))
             }
             Effect::Patch { object, patch, .. } => self.change(object, |known| merge(known, patch)),
             Effect::Delete { object, grace } => {
@@ -181,7 +181,7 @@ impl Story {
             return Outcome::Refused(Refusal::NotFound);
         };
         change(&mut known);
-        Outcome::Done(Fact::Object(self.stored(object.kind, known)))
+        Outcome::Done(Fact::Object(self.stored(object.kind, known).into()))
     }
 }
 

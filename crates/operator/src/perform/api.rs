@@ -1,5 +1,7 @@
 //! Effects on objects of the API server.
 
+use std::sync::Arc;
+
 use headstart_engine::{Fact, Kind, ObjectRef, Outcome, Part};
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Status, request};
@@ -74,7 +76,7 @@ impl Performer {
         match tokio::time::timeout(LIMIT, self.client.request::<Value>(request)).await {
             Ok(Ok(object)) => match failure(&object) {
                 Some(status) => refused(asked, &kube::Error::Api(status.boxed())),
-                None => Outcome::Done(Fact::Object(object)),
+                None => Outcome::Done(Fact::Object(Arc::new(object))),
             },
             Ok(Err(error)) => refused(asked, &error),
             Err(_) => timed_out(asked),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headstart_engine::{Kind, ObjectRef, Refusal};
 use serde_json::Value;
 
-use super::{Actor, Api, label, text, uid};
+use super::{Actor, Api, field, label, text, uid};
 use crate::timeline::Moment;
 
 /// A disruption budget: of the pods with a label so many must stay.
@@ -25,7 +25,7 @@ impl Api {
         if !object.uid.is_empty() && object.uid != uid(&pod) {
             return Err(Refusal::Conflict);
         }
-        let going = pod.pointer("/metadata/deletionTimestamp").is_some();
+        let going = field(&pod, "/metadata/deletionTimestamp").is_some();
         let running = text(&pod, "/status/phase") == "Running";
         if running
             && !going
@@ -52,7 +52,7 @@ impl Api {
         let healthy = |pod: &Value| {
             label(pod, "app") == Some(app)
                 && text(pod, "/status/phase") == "Running"
-                && pod.pointer("/metadata/deletionTimestamp").is_none()
+                && field(pod, "/metadata/deletionTimestamp").is_none()
         };
         let of_app = self.budgets.iter().filter(|budget| budget.app == app);
         let mut of_app = of_app.peekable();

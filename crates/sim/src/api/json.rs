@@ -2,24 +2,31 @@
 
 use serde_json::Value;
 
+/// A field by its path, as in `/metadata/name`.
+///
+/// PERF: unlike a JSON pointer it knows no escapes and no places in lists, which makes it several times as fast.
+pub fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').skip(1).try_fold(object, |object, name| object.as_object()?.get(name))
+}
+
 /// A text, empty if it is not there.
-pub fn text<'a>(object: &'a Value, at: &str) -> &'a str {
-    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    field(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A whole number, zero if it is not there.
-pub fn number(object: &Value, at: &str) -> i64 {
-    object.pointer(at).and_then(Value::as_i64).unwrap_or_default()
+pub fn number(object: &Value, path: &str) -> i64 {
+    field(object, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Whether something is there and true.
-pub fn flag(object: &Value, at: &str) -> bool {
-    object.pointer(at).and_then(Value::as_bool).unwrap_or_default()
+pub fn flag(object: &Value, path: &str) -> bool {
+    field(object, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// The items of a list, none if it is not there.
-pub fn array<'a>(object: &'a Value, at: &str) -> impl Iterator<Item = &'a Value> {
-    object.pointer(at).and_then(Value::as_array).into_iter().flatten()
+pub fn array<'a>(object: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+    field(object, path).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The namespace and name of an object, separated by a slash.

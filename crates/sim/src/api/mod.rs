@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 pub use evict::Budget;
-pub use json::{array, flag, key, label, number, text, uid};
+pub use json::{array, field, flag, key, label, number, text, uid};
 pub use log::{Actor, Entry, Verb};
 pub use patch::merge;
 
@@ -94,9 +94,9 @@ impl Api {
     ) -> Result<Arc<Value>, Refusal> {
         let (kind, key) = object;
         let old = Arc::clone(self.get(kind, key).ok_or(Refusal::NotFound)?);
-        let differs = |field: &str| {
-            let wanted = patch.pointer(field).and_then(Value::as_str);
-            wanted.is_some_and(|wanted| Some(wanted) != old.pointer(field).and_then(Value::as_str))
+        let differs = |path: &str| {
+            let wanted = field(patch, path).and_then(Value::as_str);
+            wanted.is_some_and(|wanted| Some(wanted) != field(&old, path).and_then(Value::as_str))
         };
         if differs("/metadata/resourceVersion") || differs("/metadata/uid") {
             return Err(Refusal::Conflict);
@@ -145,10 +145,10 @@ impl Api {
             return Ok(None);
         }
         let mut deadline = now + u64::from(grace) * 1000;
-        let known = old.pointer("/metadata/deletionTimestamp").and_then(Value::as_str);
+        let known = field(&old, "/metadata/deletionTimestamp").and_then(Value::as_str);
         if let Some(known) = known.and_then(Moment::of_stamp) {
             let granted =
-                old.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
+                field(&old, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
             if granted <= u64::from(grace) {
                 return Ok(Some(old));
             }
@@ -255,7 +255,7 @@ impl Api {
         if new == **old {
             return Arc::clone(old);
         }
-        let deleting = new.pointer("/metadata/deletionTimestamp").is_some();
+        let deleting = field(&new, "/metadata/deletionTimestamp").is_some();
         let held = json::finalizers(&new).next().is_some();
         let was_held = json::finalizers(old).next().is_some();
         if deleting && !held && was_held {
@@ -316,9 +316,8 @@ impl Api {
 
     /// Keeps the index from owners to what they own.
     fn own(&mut self, kind: Kind, key: &str, old: Option<&Value>, new: Option<&Value>) {
-        let refs =
-            |object: Option<&Value>| object.and_then(|o| o.pointer("/metadata/ownerReferences").cloned());
-        if refs(old) == refs(new) {
+        let refs = |object| field(object, "/metadata/ownerReferences");
+        if old.and_then(refs) == new.and_then(refs) {
             return;
         }
         for owner in old.into_iter().flat_map(json::owners) {
@@ -347,7 +346,7 @@ fn pod_grace(kind: Kind, pod: &Value, asked: Option<u32>) -> u32 {
     if matches!(text(pod, "/status/phase"), "Succeeded" | "Failed") {
         return 0;
     }
-    let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
+    let own = field(pod, "/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
     asked.unwrap_or(own as u32)
 }
 

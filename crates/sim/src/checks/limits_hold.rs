@@ -7,7 +7,7 @@ use headstart_engine::Kind;
 
 use super::{Broken, Check};
 use crate::amounts::{Milli, of, read};
-use crate::api::{Verb, text};
+use crate::api::{Verb, field, text};
 use crate::ground::{Fact, Ground};
 use crate::timeline::Moment;
 
@@ -29,7 +29,7 @@ impl Check for LimitsHold {
         match fact {
             Fact::Changed(Kind::NodePool, index) => {
                 let entry = &ground.api.log(Kind::NodePool)[*index];
-                let limit = entry.object.pointer("/spec/limits/cpu");
+                let limit = field(&entry.object, "/spec/limits/cpu");
                 let limit = if limit.is_some() { of(limit) } else { Milli::MAX };
                 let known = self.limits.entry(text(&entry.object, "/metadata/name").to_owned()).or_default();
                 if entry.verb != Verb::Removed && known.last().is_none_or(|(_, last)| *last != limit) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headstart_engine::Kind;
 
-use crate::api::{label, text};
+use crate::api::{field, label, text};
 use crate::cloud::Drought;
 use crate::ground::{Ground, Happening};
 use crate::plan::{Deed, Knobs, Pace, Plan, PoolPlan, Profile, WorkloadPlan};
@@ -133,7 +133,7 @@ fn running(ground: &Ground, of: &str) -> usize {
     let runs = |pod: &serde_json::Value| {
         text(pod, "/status/phase") == "Running"
             && label(pod, "app") == Some(of)
-            && pod.pointer("/metadata/deletionTimestamp").is_none()
+            && field(pod, "/metadata/deletionTimestamp").is_none()
             && is_alive(ground, text(pod, "/spec/nodeName"))
     };
     ground.api.all(Kind::Pod).filter(|(_, pod)| runs(pod)).count()

@@ -1,11 +1,9 @@
 //! Performs what an engine wants: in order for each object, each effect once, each answered once.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use headstart_core::cloud::CloudError;
 use headstart_engine::{Effect, EffectId, Event, Fact as Known, Kind, Outcome, Part, Refusal};
-use serde_json::Value;
 
 use super::{Answer, Due, Process, Processes};
 use crate::api::{Actor, uid};
@@ -123,21 +121,22 @@ impl Process {
 
 fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
     let (now, by) = (ground.now(), Actor::Process(number));
-    let object = |object: Arc<Value>| Known::Object((*object).clone());
     let result = match effect {
-        Effect::Create { kind, object: new } => ground.api.create(now, by, *kind, new.clone()).map(object),
+        Effect::Create { kind, object: new } => {
+            ground.api.create(now, by, *kind, new.clone()).map(Known::Object)
+        }
         Effect::Patch { object: which, part, patch } => {
             let key = format!("{}/{}", which.namespace, which.name);
-            ground.api.patch(now, by, (which.kind, &key), *part, patch).map(object)
+            ground.api.patch(now, by, (which.kind, &key), *part, patch).map(Known::Object)
         }
         Effect::Delete { object: which, grace } => {
             let held = ground.api.delete(now, by, which, *grace);
-            held.map(|held| held.map_or(Known::Nothing, object))
+            held.map(|held| held.map_or(Known::Nothing, Known::Object))
         }
         Effect::Evict { object: which } => ground.api.evict(now, by, which).map(|()| Known::Nothing),
         Effect::Read { object: which } => {
             let key = format!("{}/{}", which.namespace, which.name);
-            ground.api.get(which.kind, &key).cloned().map(object).ok_or(Refusal::NotFound)
+            ground.api.get(which.kind, &key).cloned().map(Known::Object).ok_or(Refusal::NotFound)
         }
         Effect::Launch(request) => {
             if let Some(first) = request.offerings.first()
