@@ -7,7 +7,7 @@ use headstart_core::cloud::Token;
 use headstart_engine::{
     Action, Change, Effect, EffectId, Event, Kind, Now, ObjectRef, Outcome, Part, Refusal, Time,
 };
-use headstart_sim::api::{array, text, uid};
+use headstart_sim::api::{array, label, text, uid};
 use headstart_sim::brain::{self, Birth, Brain};
 use headstart_sim::ensemble::try_plan;
 use headstart_sim::plan::Profile;
@@ -193,7 +193,7 @@ impl Brain for BlindToLaunches {
         let actions = self.inner.decide(now);
         for action in &actions {
             if let Action::Do { effect: Effect::Create { kind: Kind::NodeClaim, object }, .. } = action {
-                let pool = text(object, "/metadata/labels/karpenter.sh~1nodepool").to_owned();
+                let pool = label(object, "karpenter.sh/nodepool").unwrap_or_default().to_owned();
                 self.launching.insert((pool.clone(), text(object, "/metadata/name").to_owned()));
                 self.outdated.insert(pool);
             }

@@ -10,7 +10,7 @@ use headstart_engine::{
     Action, Change, Effect, EffectId, Event, Fact, Kind, Now, ObjectRef, Outcome, Part, Refusal, Time,
 };
 use headstart_sim::amounts::Room;
-use headstart_sim::api::{array, key, text, uid};
+use headstart_sim::api::{array, key, label, text, uid};
 use headstart_sim::brain::{Birth, Brain};
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ impl Greedy {
         });
         sold.sort_by_key(|(price, ..)| *price);
         let class = |field: &str| text(claim, &format!("/spec/nodeClassRef/{field}")).to_owned();
-        let pool = text(claim, "/metadata/labels/karpenter.sh~1nodepool").to_owned();
+        let pool = label(claim, "karpenter.sh/nodepool").unwrap_or_default().to_owned();
         Effect::Launch(Box::new(LaunchRequest {
             token: Token(uid(claim).to_owned()),
             claim: text(claim, "/metadata/name").to_owned(),
