@@ -109,6 +109,12 @@ impl Cron {
         None
     }
 
+    /// Whether a window that opens at each of the line's times in UTC and stays open so long is open now, all in seconds.
+    pub fn is_open(&self, now: i64, duration: i64) -> bool {
+        let opened = self.next(now.saturating_sub(duration).saturating_mul(1_000), &Zone::UTC);
+        opened.is_some_and(|opened| opened <= now.saturating_mul(1_000))
+    }
+
     fn has_day(&self, date: Date) -> bool {
         let day = self.days >> date.day() & 1 == 1;
         let weekday = self.weekdays >> date.weekday().to_sunday_zero_offset() & 1 == 1;
@@ -234,6 +240,16 @@ mod tests {
             "2026-03-01T00:00:00Z",
             &["2026-03-13T12:00:00Z", "2026-04-13T12:00:00Z"],
         );
+    }
+
+    #[test]
+    fn a_window_is_open_for_its_duration() {
+        let nightly = Cron::parse("0 22 * * *").unwrap();
+        let open = |now: &str| nightly.is_open(millis(now) / 1_000, 8 * 3600);
+        assert!(
+            !open("2026-11-16T21:59:00Z") && open("2026-11-16T22:00:00Z") && open("2026-11-17T05:59:59Z")
+        );
+        assert!(!open("2026-11-17T06:00:00Z"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::action::{Action, Effect, EffectId, ObjectRef};
 use crate::capacity::Capacity;
 use crate::claims::{Claims, News};
 use crate::collect::Collect;
+use crate::disrupt::Disrupt;
 use crate::drain::{self, Drain};
 use crate::errands::{Errand, Errands};
 use crate::event::Event;
@@ -36,6 +37,7 @@ pub struct Engine {
     pools: Pools,
     claims: Claims,
     drain: Drain,
+    pub(crate) disrupt: Disrupt,
     collect: Collect,
     is_leading: bool,
     /// Actions that outcomes have called for.
@@ -54,6 +56,7 @@ impl Engine {
             capacity: Capacity::new(types, settings.seed),
             errands: Errands::new(settings.seed),
             claims: Claims::new(well_known.clone()),
+            disrupt: Disrupt::new(&settings),
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -93,6 +96,7 @@ impl Engine {
         self.machines = Machines::default();
         self.provision.forget();
         self.drain.forget();
+        self.disrupt.forget();
         let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
         let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
@@ -124,6 +128,7 @@ impl Engine {
             }
             self.drain.poll(store, machines, &mut out);
             self.provision.poll(store, &mut self.capacity, &mut out);
+            self.disrupt.poll(store, &mut self.capacity, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
         }
         out.actions
@@ -139,6 +144,7 @@ impl Engine {
                 self.pools.wake(),
                 self.claims.wake(),
                 self.drain.wake(),
+                self.disrupt.wake(),
                 self.provision.wake(&self.store, &self.capacity, self.decided),
                 self.provision.retries(&self.errands),
             ];
@@ -181,8 +187,9 @@ impl Engine {
                 }
                 _ => {}
             }
-            self.claims.on(&touched, &self.store);
+            self.claims.on(now.wall, &touched, &self.store);
             self.drain.on(&touched, &self.store);
+            self.disrupt.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
         }
@@ -264,6 +271,9 @@ impl Engine {
                     .map(|node| node.metadata.object(Kind::Node));
                 let pod = format!("{}/{}", key.0, key.1);
                 let is_eviction = matches!(effect, Effect::Evict { .. });
+                if matches!(outcome, Outcome::Refused(_)) {
+                    self.drain.stays(key);
+                }
                 self.with_out(now, |_, out| tell_eviction(is_eviction, &outcome, node, &pod, out));
                 self.written(now, &effect, outcome);
             }

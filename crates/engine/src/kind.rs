@@ -57,6 +57,8 @@ pub enum Kind {
     ResourceQuota,
     /// Room that is to be kept.
     CapacityBuffer,
+    /// How many pods may be missing at once.
+    PodDisruptionBudget,
 }
 
 /// Where the API server keeps a kind.
@@ -76,7 +78,7 @@ pub struct Resource {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::NodePool,
         Self::NodeClaim,
         Self::NodeClass,
@@ -102,6 +104,7 @@ impl Kind {
         Self::PodTemplate,
         Self::ResourceQuota,
         Self::CapacityBuffer,
+        Self::PodDisruptionBudget,
     ];
 
     /// Whether nothing can be decided without it; others are done without, with a warning.
@@ -142,6 +145,9 @@ impl Kind {
             Self::ResourceQuota => ("", "v1", "ResourceQuota", "resourcequotas", true),
             Self::CapacityBuffer => {
                 ("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers", true)
+            }
+            Self::PodDisruptionBudget => {
+                ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true)
             }
         };
         Resource { group, version, kind, plural, namespaced }

@@ -16,8 +16,20 @@ pub struct ClassKind {
     pub kind: String,
 }
 
+/// How to look for nodes that are not worth their price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Consolidation {
+    /// As Karpenter does.
+    #[default]
+    Compat,
+    /// Any set of nodes, any number of replacements.
+    Search,
+}
+
 /// What operators choose; the same in both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches that do not exclude each other")]
 pub struct Settings {
     /// The longest that a batch of pods stays open.
     #[serde(with = "millis")]
@@ -40,6 +52,15 @@ pub struct Settings {
     /// What is done for pods that are only expected.
     #[serde(default)]
     pub proactive: Proactive,
+    /// Whether nodes are taken away by our own will at all.
+    #[serde(default)]
+    pub disruption: bool,
+    /// How to look for nodes that are not worth their price.
+    #[serde(default)]
+    pub consolidation: Consolidation,
+    /// Whether spot nodes are replaced by cheaper spot nodes.
+    #[serde(default)]
+    pub spot_to_spot: bool,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -56,6 +77,9 @@ impl Default for Settings {
             class: ClassKind { group: "karpenter.kwok.sh".into(), kind: "KWOKNodeClass".into() },
             scheduler_config: String::new(),
             proactive: Proactive::default(),
+            disruption: true,
+            consolidation: Consolidation::default(),
+            spot_to_spot: false,
             seed: 0,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headstart_core::disrupt::Reason;
 use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE};
 use headstart_core::price::Price;
 use headstart_core::resources::{CPU, Resources};
@@ -22,6 +23,14 @@ impl Engine {
         gauge("cluster_state_synced", Vec::new(), f64::from(u8::from(self.store.is_complete())));
         gauge("scheduler_queue_depth", Vec::new(), self.store.waiting.len() as f64);
         gauge("scheduler_unschedulable_pods_count", Vec::new(), self.provision.unplaced() as f64);
+        let reasoned = |reason: Reason| ("reason", reason.as_str().to_lowercase());
+        for (reason, count) in &self.disrupt.eligible {
+            gauge("voluntary_disruption_eligible_nodes", vec![reasoned(*reason)], *count as f64);
+        }
+        for (pool, reason, allowed) in &self.disrupt.allowed {
+            let labels = vec![("nodepool", pool.to_string()), reasoned(*reason)];
+            gauge("nodepools_allowed_disruptions", labels, f64::from(*allowed));
+        }
         gauges.extend(self.provision.demand.gauges());
         let mut gauge = |name, labels, value| gauges.push(Gauge { name, labels, value });
         for (name, pool) in &self.store.pools {

@@ -10,6 +10,7 @@ use crate::pod::PodVolume;
 
 /// A pod as it is kept: what pods of one template share is kept once.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are facts that do not exclude each other")]
 pub struct KeptPod {
     pub(crate) name: Arc<str>,
     pub(crate) uid: Arc<str>,
@@ -20,6 +21,8 @@ pub struct KeptPod {
     pub(crate) node: Option<Arc<str>>,
     pub(crate) is_over: bool,
     pub(crate) is_unschedulable: bool,
+    pub(crate) is_running: bool,
+    pub(crate) is_unready: bool,
     /// What most pods do not have.
     pub(crate) more: Option<Box<More>>,
 }
@@ -35,6 +38,7 @@ pub(crate) struct More {
     pub(crate) granted: Option<u32>,
     /// In milliseconds; only for pods that ask not to be disturbed.
     pub(crate) started: Option<i64>,
+    pub(crate) cost: Option<i32>,
 }
 
 impl More {
@@ -44,6 +48,7 @@ impl More {
             && self.deleted.is_none()
             && self.granted.is_none()
             && self.started.is_none()
+            && self.cost.is_none()
     }
 }
 
@@ -161,6 +166,21 @@ impl KeptPod {
     /// Names of the volume claims it uses.
     pub fn volumes(&self) -> impl Iterator<Item = String> {
         self.claims().iter().filter_map(|volume| volume.claim_of(&self.name))
+    }
+
+    /// What its owner says that evicting it costs.
+    pub fn cost(&self) -> Option<i32> {
+        self.more.as_ref()?.cost
+    }
+
+    /// Whether its containers have been started.
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether it says that it is not ready.
+    pub fn is_unready(&self) -> bool {
+        self.is_unready
     }
 
     /// Whether it has ended.

@@ -46,5 +46,5 @@ pub use node::{KeptClaim, KeptNode};
 pub use pod::TaintSpec;
 pub use read::{Document, read};
 pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
-pub use snapshot::{Plain, Rejected, Sight, Standing, Taken, Waiting};
+pub use snapshot::{Plain, Rejected, Resident, Sight, Standing, Taken, Waiting};
 pub use world::{Put, World};

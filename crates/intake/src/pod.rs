@@ -20,6 +20,8 @@ use crate::requests::{Container, ContainerStatus, Parts, Wanted, not_negative, t
 
 /// The annotation of pods that ask not to be disturbed.
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Annotations that say what evicting a pod costs, the first one counts; the second is the ReplicaSet controller's.
+const COSTS: [&str; 2] = ["karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost"];
 /// Priority classes of what the cluster cannot do without.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
@@ -290,7 +292,12 @@ impl Pod {
     fn kept_with(self, shape: Result<Shape, Fault>, pooled: &mut Pooled) -> KeptPod {
         let (is_over, is_unschedulable) =
             (self.is_over(), self.has("PodScheduled", "False", "Unschedulable"));
+        let is_running = self.status.phase == "Running";
+        let is_unready =
+            self.status.conditions.iter().any(|said| said.kind == "Ready" && said.status == "False");
         let Self { metadata, spec, status } = self;
+        // COMPAT: what cannot be read counts for nothing, even if the other annotation could be.
+        let cost = COSTS.iter().find_map(|key| metadata.annotations.get(*key));
         let millis = |time: jiff::Timestamp| time.as_millisecond();
         let created = metadata.creation_timestamp.map_or(0, millis);
         let protection = metadata.annotations.get(DO_NOT_DISRUPT).map(|text| text.as_str().into());
@@ -302,6 +309,7 @@ impl Pod {
             deleted: metadata.deletion_timestamp.as_ref().map(|text| text.parse().map_or(created, millis)),
             granted: metadata.deletion_grace_period_seconds,
             started: status.start_time.filter(|_| protection.is_some()).map(millis),
+            cost: cost.and_then(|text| text.parse().ok()),
         };
         let namespace = pooled.name(metadata.namespace());
         let made = Made { protection, ..spec.made(namespace, metadata.owner_references, shape) };
@@ -314,6 +322,8 @@ impl Pod {
             node: text(&spec.node_name, pooled),
             is_over,
             is_unschedulable,
+            is_running,
+            is_unready,
             more: (!more.is_nothing()).then(|| Box::new(more)),
         }
     }

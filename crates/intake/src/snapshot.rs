@@ -28,6 +28,8 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// Pods that cannot run anywhere as things are.
     pub rejected: Vec<Rejected>,
+    /// Pods with a node, as if they wanted another one; only if somebody asks for them.
+    pub residents: Vec<Resident>,
     /// Overlays that contradict others and are not applied.
     pub conflicts: Vec<Conflict>,
     /// Everything that was wrong.
@@ -43,6 +45,19 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// A pod with a node, as if it wanted another one.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    /// The index of its node in the snapshot.
+    pub node: u32,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it would ask for; `None` if it could not have another node as things are.
+    pub pod: Option<Pod>,
+}
+
 /// What somebody who decides over time knows about pods beyond what their objects say.
 pub trait Sight {
     /// Whether missing pods of workloads want nodes as if they were there.
@@ -53,6 +68,11 @@ pub trait Sight {
 
     /// Whether nodes may be bought from a pool now.
     fn buys_from(&self, pool: &str) -> bool;
+
+    /// Whether pods with a node are listed as if they wanted another one.
+    fn lists_residents(&self) -> bool {
+        false
+    }
 
     /// How a pod without a node stands.
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_>;
@@ -114,6 +134,7 @@ pub(crate) struct Builder<'a> {
     sight: &'a dyn Sight,
     snapshot: Snapshot,
     rejected: Vec<Rejected>,
+    residents: Vec<Resident>,
     conflicts: Vec<Conflict>,
     diagnostics: Vec<Diagnostic>,
     shapes: FxHashSet<Arc<Shape>>,
@@ -155,8 +176,8 @@ impl World {
             builder.workloads();
         }
         builder.daemons();
-        let Builder { snapshot, rejected, conflicts, diagnostics, .. } = builder;
-        Taken { snapshot, rejected, conflicts, diagnostics }
+        let Builder { snapshot, rejected, residents, conflicts, diagnostics, .. } = builder;
+        Taken { snapshot, rejected, residents, conflicts, diagnostics }
     }
 }
 
@@ -171,6 +192,7 @@ impl<'a> Builder<'a> {
                 ..Snapshot::default()
             },
             rejected: Vec::new(),
+            residents: Vec::new(),
             conflicts: Vec::new(),
             diagnostics: world.diagnostics.clone(),
             shapes: FxHashSet::default(),
@@ -298,7 +320,10 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let done = match pod.node() {
-                Some(node) if !moving => by_node.get(&**node).map_or(Ok(()), |node| self.bound(pod, *node)),
+                Some(node) if !moving => match by_node.get(&**node) {
+                    Some(node) => self.bound(pod, *node).and_then(|()| self.resident(pod, *node)),
+                    None => Ok(()),
+                },
                 _ if pod.is_of_node() || pod.made.gated => Ok(()),
                 Some(_) => self.pending(pod),
                 None => {
@@ -341,6 +366,24 @@ impl<'a> Builder<'a> {
         if !pod.is_leaving() {
             self.snapshot.bound.push(BoundPod { namespace: pod.made.namespace.clone(), shape, node });
         }
+        Ok(())
+    }
+
+    /// Lists a pod with a node as if it wanted another one, if somebody asks for that.
+    fn resident(&mut self, pod: &KeptPod, node: u32) -> Result<(), Fault> {
+        if !self.sight.lists_residents() || pod.is_of_node() || pod.is_leaving() {
+            return Ok(());
+        }
+        let (waiting, rejected) = (self.snapshot.pods.len(), self.rejected.len());
+        self.pending(pod)?;
+        self.rejected.truncate(rejected);
+        let wanted = if self.snapshot.pods.len() > waiting { self.snapshot.pods.pop() } else { None };
+        self.residents.push(Resident {
+            node,
+            namespace: pod.made.namespace.clone(),
+            name: pod.name.clone(),
+            pod: wanted,
+        });
         Ok(())
     }
 

@@ -68,7 +68,7 @@ pub fn on(ground: &mut Ground, controllers: &mut Controllers, due: &Due) {
 
 /// The storm is over: people repair what they broke.
 pub fn calm(ground: &mut Ground) {
-    ground.api.unprotect();
+    ground.api.unprotect(ground.now());
     ground.tainting_until = ground.now();
     set_class_ready(ground, true);
 }
@@ -123,7 +123,17 @@ pub fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
         Deed::Protect { workload, min } => {
             if let Some(plan) = ground.plan.workloads.get(*workload) {
                 let budget = Budget { app: plan.name.clone(), min_available: *min };
-                ground.api.protect(budget);
+                ground.api.protect(now, budget);
+            }
+        }
+        Deed::Redesign { pool } => {
+            if let Some(plan) = ground.plan.pools.get(*pool) {
+                let key = format!("/{}", plan.name);
+                ground.api.edit(now, Actor::Person, Kind::NodePool, &key, |pool| {
+                    pool["spec"]["template"]["metadata"]["labels"] = json!({ "design": now.0.to_string() });
+                    let generation = crate::api::number(pool, "/metadata/generation");
+                    pool["metadata"]["generation"] = json!(generation + 1);
+                });
             }
         }
         Deed::Unready { for_ms } => {
@@ -193,8 +203,9 @@ fn pool(plan: &PoolPlan) -> Value {
         "spec": {
             "template": { "metadata": {}, "spec": spec },
             "disruption": {
-                "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "Never",
-                "budgets": [{ "nodes": "10%" }],
+                "consolidationPolicy": if plan.when_empty { "WhenEmpty" } else { "WhenEmptyOrUnderutilized" },
+                "consolidateAfter": plan.consolidate_after_s.map_or("Never".to_owned(), |s| format!("{s}s")),
+                "budgets": [{ "nodes": plan.budget.map_or("10%".to_owned(), |n| n.to_string()) }],
             },
         },
     });

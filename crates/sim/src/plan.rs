@@ -58,6 +58,9 @@ pub struct Knobs {
     pub batch_max_ms: u64,
     /// Whether pods are nominated to the nodes planned for them.
     pub nominate: bool,
+    /// Whether nodes that are not worth their price are looked for in our own way.
+    #[serde(default)]
+    pub search: bool,
     /// Whether nodes are started for pods that are expected, and from which share on pools count as full.
     #[serde(default)]
     pub ahead: Option<Ahead>,
@@ -111,6 +114,12 @@ pub struct PoolPlan {
     pub expire_after_s: Option<u64>,
     /// How many seconds a drain may take.
     pub grace_s: Option<u64>,
+    /// After how many seconds of peace its nodes may be consolidated; never if left out.
+    pub consolidate_after_s: Option<u64>,
+    /// Whether only empty nodes may be.
+    pub when_empty: bool,
+    /// How many of its nodes may be going at once; a tenth if left out.
+    pub budget: Option<u32>,
 }
 
 /// Something that makes pods.
@@ -216,6 +225,11 @@ pub enum Deed {
         /// How many must stay.
         min: usize,
     },
+    /// Somebody changes what a pool's nodes are like, so that those it has must be replaced.
+    Redesign {
+        /// Which one, by its place in the plan.
+        pool: usize,
+    },
     /// The node class is not ready for a while.
     Unready {
         /// For how long.
@@ -257,6 +271,7 @@ impl Deed {
         "unready",
         "dry",
         "wall",
+        "redesign",
     ];
 
     /// Its name.
@@ -275,6 +290,7 @@ impl Deed {
             Self::Unready { .. } => "unready",
             Self::Dry { .. } => "dry",
             Self::Wall { .. } => "wall",
+            Self::Redesign { .. } => "redesign",
         }
     }
 }

@@ -65,8 +65,9 @@ pub fn large(seed: u64, nodes: u64, pods: u32) -> Plan {
 
 fn knobs(seed: u64, calm: bool) -> Knobs {
     let mut dice = Dice::new(seed, "knobs");
+    let search = Dice::new(seed, "search").chance(0.5);
     let batch_max_ms = *dice.pick(&[0, 1_000, 10_000, 10_000, 10_000]).unwrap_or(&10_000);
-    Knobs { batch_max_ms, nominate: dice.chance(0.8), ahead: ahead(seed, calm) }
+    Knobs { batch_max_ms, nominate: dice.chance(0.8), search, ahead: ahead(seed, calm) }
 }
 
 fn ahead(seed: u64, calm: bool) -> Option<Ahead> {
@@ -111,9 +112,18 @@ fn pools(seed: u64, calm: bool) -> Vec<PoolPlan> {
             startup_taint: dice.chance(0.2),
             expire_after_s: (!calm && dice.chance(0.1)).then(|| dice.between(300, 1_200)),
             grace_s: dice.chance(0.3).then(|| dice.between(10, 300)),
+            ..PoolPlan::default()
         }
     };
-    (0..count).map(pool).collect()
+    let mut all: Vec<PoolPlan> = (0..count).map(pool).collect();
+    // A generator of its own, so that what was drawn before stays as it was.
+    let mut dice = Dice::new(seed, "consolidation");
+    for pool in all.iter_mut().filter(|_| !calm) {
+        pool.consolidate_after_s = dice.chance(0.6).then(|| *dice.pick(&[0, 0, 30, 120]).unwrap_or(&0));
+        pool.when_empty = dice.chance(0.2);
+        pool.budget = dice.chance(0.7).then(|| dice.between(0, 4) as u32);
+    }
+    all
 }
 
 fn workloads(seed: u64, calm: bool) -> Vec<WorkloadPlan> {
@@ -195,6 +205,7 @@ fn deed(dice: &mut Dice, name: &str, pools: &[PoolPlan], workloads: &[WorkloadPl
             for_ms: dice.count(1_000, 300_000),
             says: dice.chance(0.5),
         },
+        "redesign" => Deed::Redesign { pool },
         "unready" => Deed::Unready { for_ms: dice.count(1_000, 120_000) },
         _ => {
             let mut maybe =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headstart_cloud::Catalog;
 use headstart_engine::Kind;
 
+use crate::api::label;
 use crate::brain::Nursery;
 use crate::checks::{Broken, Checks, Violation};
 use crate::controllers::Controllers;
@@ -159,6 +160,10 @@ impl<'a> World<'a> {
                 self.scheduler.pod_changed(ground, index);
                 self.controllers.pod_changed(ground, index);
                 self.kubelet.pod_changed(ground, index);
+                let app = label(&ground.api.log(Kind::Pod)[index].object, "app").map(str::to_owned);
+                if let Some(app) = app {
+                    ground.api.count_budgets(ground.time.now(), &app);
+                }
             }
             Kind::Node => {
                 self.scheduler.node_changed(ground, index);

@@ -1,7 +1,7 @@
 //! How many nodes of a pool may be going at once.
 
+use crate::cron::Cron;
 use crate::disrupt::Reason;
-use crate::disrupt::schedule::Schedule;
 
 /// A limit on how many nodes of a pool may be going at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +26,10 @@ pub enum Limit {
 }
 
 /// When a budget applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// When it opens; `None` if that cannot be read.
-    pub opens: Option<Schedule>,
+    /// When it opens, in universal time; `None` if that cannot be read.
+    pub opens: Option<Cron>,
     /// For how many seconds it stays open.
     pub seconds: i64,
 }
@@ -37,7 +37,7 @@ pub struct Window {
 impl Budget {
     /// Whether the budget can be understood; one that cannot lets no node go.
     pub fn is_readable(&self) -> bool {
-        self.nodes != Limit::Unreadable && self.window.is_none_or(|window| window.opens.is_some())
+        self.nodes != Limit::Unreadable && self.window.as_ref().is_none_or(|window| window.opens.is_some())
     }
 
     /// How many of so many nodes may be going at once; `None` if the budget does not apply now.
@@ -45,9 +45,9 @@ impl Budget {
         if self.reasons.as_ref().is_some_and(|reasons| !reasons.contains(&reason)) {
             return None;
         }
-        let is_open = match self.window {
+        let is_open = match &self.window {
             None => true,
-            Some(Window { opens: Some(schedule), seconds }) => schedule.is_open(now, seconds),
+            Some(Window { opens: Some(cron), seconds }) => cron.is_open(now, *seconds),
             Some(Window { opens: None, .. }) => return Some(0),
         };
         match self.nodes {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn outside_its_window_a_budget_does_not_apply() {
-        let window = Window { opens: "0 9 * * *".parse().ok(), seconds: 3600 };
+        let window = Window { opens: Cron::parse("0 9 * * *").ok(), seconds: 3600 };
         let frozen = Budget { window: Some(window), ..budget(Limit::Count(0)) };
         let all = [frozen, budget(Limit::Count(5))];
         assert_eq!(allowed(&all, Reason::Empty, 9 * 3600 + 60, 100), 0);

@@ -5,7 +5,7 @@
 //!             └─ the solver's question without some nodes: do their pods find a place, and at what price?
 //! ```
 //!
-//! 1. [`budget`] and [`schedule`] say how many nodes of each pool may be going now, [`cost`] what moving pods costs.
+//! 1. [`budget`] says how many nodes of each pool may be going now, [`cost`] what moving pods costs.
 //! 2. `pass` knows who may not go and asks the solver; `price` leaves replacements only what is cheaper; `balanced`
 //!    weighs savings against evictions.
 //! 3. `replace` is repair and drift; `compat` is upstream's search for what to consolidate, `search` is ours.
@@ -17,7 +17,6 @@ pub mod cost;
 mod pass;
 mod price;
 mod replace;
-pub mod schedule;
 mod search;
 mod why;
 
@@ -29,6 +28,7 @@ use crate::plan::{PlannedClaim, PlannedNode};
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::snapshot::Snapshot;
+use crate::solve::{Answer, Question, Without};
 use budget::Budget;
 use pass::Pass;
 
@@ -227,5 +227,19 @@ impl Reason {
             Self::Drifted => "Drifted",
             Self::Underutilized => "Underutilized",
         }
+    }
+}
+
+/// Whether pods still fit on the nodes that stay without some others, all of them ready.
+///
+/// The first `waiting` pods of the snapshot have no node; nodes and pods are indices in the snapshot.
+pub fn still_fits(snapshot: &Snapshot, waiting: usize, gone: &[u32], pods: &[u32]) -> bool {
+    let mut without = Without::new(snapshot, waiting);
+    let question = Question { gone, pods, credit: &[], most_claims: 0 };
+    match without.ask(&question) {
+        Answer::Placed { existing, .. } => {
+            existing.iter().all(|on| snapshot.nodes[on.node as usize].initialized)
+        }
+        Answer::TooMany | Answer::Nowhere(_) => false,
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Pass<'a> {
     pub(super) without: Without<'a>,
     pub(super) facts: Vec<Facts<'a>>,
     policies: BTreeMap<&'a str, &'a Policy>,
+    /// How many nodes of each pool may be going at once.
+    allowed: BTreeMap<(&'a str, Reason), u32>,
     pub(super) totals: BTreeMap<&'a str, Totals>,
     /// Nodes that go in this pass, by pool.
     chosen: BTreeMap<&'a str, u32>,
@@ -67,6 +69,7 @@ impl<'a> Pass<'a> {
             whys: BTreeMap::new(),
             decision: Decision::default(),
             policies,
+            allowed: BTreeMap::new(),
         };
         for member in &fleet.members {
             let node = &snapshot.nodes[member.node as usize];
@@ -95,6 +98,7 @@ impl<'a> Pass<'a> {
         for policy in pass.policies.values() {
             for reason in Reason::ALL {
                 let allowed = budget::allowed(&policy.budgets, reason, fleet.now, policy.nodes);
+                pass.allowed.insert((&*policy.pool, reason), allowed);
                 pass.decision.allowed.push((policy.pool.clone(), reason, allowed.min(policy.nodes)));
             }
         }
@@ -136,7 +140,7 @@ impl<'a> Pass<'a> {
     /// How many more nodes of a member's pool may go in this pass.
     pub(super) fn left(&self, member: u32, reason: Reason) -> u32 {
         let Some(policy) = self.facts[member as usize].policy else { return 0 };
-        let allowed = budget::allowed(&policy.budgets, reason, self.fleet.now, policy.nodes);
+        let allowed = self.allowed.get(&(&*policy.pool, reason)).copied().unwrap_or(0);
         // COMPAT: a node that is not ready does not use up the budget for repairs (since v1.15).
         let unready = if reason == Reason::Unhealthy { 0 } else { policy.unready };
         let chosen = self.chosen.get(&*policy.pool).copied().unwrap_or(0);

@@ -76,6 +76,8 @@ pub enum BlockedBy {
     DoNotDisrupt,
     /// No more pods may be unavailable.
     Budget(Arc<str>),
+    /// It could not have another node as things are.
+    Nowhere,
     /// Several budgets are about it, which the Eviction API does not support.
     Budgets(Vec<Arc<str>>),
 }
@@ -116,6 +118,9 @@ impl fmt::Display for Why {
             }
             Self::Pod(PodBlock { pod, by: BlockedBy::DoNotDisrupt }) => {
                 write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})")
+            }
+            Self::Pod(PodBlock { pod, by: BlockedBy::Nowhere }) => {
+                write!(f, "Pod could not be scheduled on another node (Pod={pod})")
             }
             Self::Pod(PodBlock { by: BlockedBy::Budget(name), .. }) => {
                 write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{name}])")

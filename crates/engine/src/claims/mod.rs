@@ -5,15 +5,16 @@
 
 mod launch;
 mod limits;
+mod marks;
 mod node;
 mod status;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headstart_api::NODEPOOL_HASH_VERSION as HASH_VERSION;
 use headstart_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER};
 use headstart_api::conditions::nodeclaim as condition;
+use headstart_api::{NODEPOOL_HASH_VERSION as HASH_VERSION, NodePool};
 use headstart_core::cloud::{CloudError, Launch, Reason};
 use headstart_core::labels::WellKnown;
 use serde_json::json;
@@ -28,7 +29,9 @@ use crate::out::Out;
 use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::store::{Claim, Node, Store, Touched};
-use crate::time::Time;
+use crate::time::{Time, Wall};
+use marks::Marks;
+pub(crate) use marks::settles;
 use status::{Trouble, desired};
 
 /// How long a launch may take.
@@ -42,6 +45,10 @@ pub(crate) struct Claims {
     agenda: Agenda<String>,
     /// Why launches failed, by claim.
     trouble: BTreeMap<String, Trouble>,
+    /// When pods last came to the nodes of claims or left them.
+    stirred: BTreeMap<String, Wall>,
+    /// What pools ask for, as hashes, by name; with the version that was hashed.
+    hashes: BTreeMap<String, (Option<String>, String)>,
     well_known: WellKnown,
 }
 
@@ -56,14 +63,31 @@ pub(crate) enum News {
 
 impl Claims {
     pub(crate) fn new(well_known: WellKnown) -> Self {
-        Self { agenda: Agenda::default(), trouble: BTreeMap::new(), well_known }
+        let (trouble, stirred) = (BTreeMap::new(), BTreeMap::new());
+        Self { agenda: Agenda::default(), trouble, stirred, hashes: BTreeMap::new(), well_known }
     }
 
-    pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
+    pub(crate) fn on(&mut self, now: Wall, touched: &Touched, store: &Store) {
         match touched {
+            Touched::Pod { stirred: Some(node), .. } => {
+                let node = store.nodes.get(node);
+                if let Some(claim) = node.and_then(|node| store.claim_of_node(node)) {
+                    self.stirred.insert(claim.name().to_owned(), now);
+                    self.agenda.mark(claim.name().to_owned());
+                }
+            }
+            Touched::Pool { name } => {
+                if !store.pools.contains_key(name) {
+                    self.hashes.remove(name);
+                }
+                for claim in store.claims.values().filter(|claim| claim.pool() == name) {
+                    self.agenda.mark(claim.name().to_owned());
+                }
+            }
             Touched::Claim { name, .. } => {
                 if !store.claims.contains_key(name) {
                     self.trouble.remove(name);
+                    self.stirred.remove(name);
                 }
                 self.agenda.mark(name.clone());
             }
@@ -144,7 +168,8 @@ impl Claims {
         if let (true, Ok(Some(node))) = (claim.is_launched(), nodes) {
             self.tend_node(claim, node, out);
         }
-        let wanted = desired(claim, launch, nodes, self.trouble.get(claim.name()), out.now.wall);
+        let marks = self.marks(claim, store, capacity, out);
+        let wanted = desired(claim, launch, nodes, self.trouble.get(claim.name()), &marks, out.now.wall);
         if wanted == claim.status.written() {
             return;
         }
@@ -157,6 +182,31 @@ impl Claims {
         if self.patch(claim, Part::Status, patch, out) {
             tell_progress(claim, &was, out, news);
         }
+    }
+
+    /// What is known about a claim beyond what it says.
+    fn marks<'s>(
+        &mut self,
+        claim: &Claim,
+        store: &'s Store,
+        capacity: &Capacity,
+        out: &Out<'_>,
+    ) -> Marks<'s> {
+        let is_ours = |pool: &&NodePool| store.is_ours(&pool.spec.template.spec.node_class_ref);
+        let Some(pool) = store.pools.get(claim.pool()).filter(is_ours) else { return Marks::default() };
+        let version = &pool.metadata.resource_version;
+        if self.hashes.get(claim.pool()).is_none_or(|(hashed, _)| hashed != version || version.is_none()) {
+            self.hashes.insert(claim.pool().to_owned(), (version.clone(), pool.hash()));
+        }
+        let hash = self.hashes.get(claim.pool()).map_or("", |(_, hash)| hash.as_str());
+        let drifted = marks::drifted(claim, pool, hash, capacity.all(), &self.well_known, out.now.wall);
+        let doubted = claim.metadata.created() + marks::TO_DOUBT_TYPE;
+        let settles = settles(claim, claim.status.last_pod_event_time.as_ref(), pool);
+        let later = [Some(doubted), settles].into_iter().flatten().filter(|at| *at > out.now.wall).min();
+        if let Some(at) = later {
+            self.at(out.now.until(at), claim.name());
+        }
+        Marks { pool: Some(pool), drifted, stirred: self.stirred.get(claim.name()).copied() }
     }
 
     /// Asks for a change of a claim.
@@ -247,7 +297,7 @@ impl Claims {
         };
         let expires = claim.spec.expire_after().duration().map(|after| {
             let created = claim.metadata.created();
-            (crate::time::Wall(created.0.saturating_add(after.as_nanos() / 1_000_000)), "expired")
+            (Wall(created.0.saturating_add(after.as_nanos() / 1_000_000)), "expired")
         });
         let soonest = deadline.map(|deadline| (deadline, reason)).into_iter().chain(expires).min();
         let Some((deadline, reason)) = soonest else { return false };

@@ -7,6 +7,7 @@ use headstart_core::resources::Resources;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::claims::marks::{self, Marks};
 use crate::claims::node;
 use crate::store::{Claim, Node};
 use crate::time::Wall;
@@ -27,6 +28,7 @@ pub(crate) fn desired(
     launch: Option<&Launch>,
     nodes: Result<Option<&Node>, ()>,
     trouble: Option<&Trouble>,
+    marks: &Marks<'_>,
     now: Wall,
 ) -> NodeClaimStatus {
     let mut status = claim.status.written();
@@ -91,6 +93,7 @@ pub(crate) fn desired(
         }
     }
     status.conditions = said;
+    marks::mark(claim, marks, &mut status, now);
     status
 }
 

@@ -57,6 +57,11 @@ impl Held {
             .collect();
     }
 
+    /// Whether it is known what is believed.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.is_unknown
+    }
+
     /// Why a claim's node is kept.
     pub(crate) fn why(&self, claim: &Claim) -> Option<String> {
         if self.is_unknown {

@@ -333,6 +333,11 @@ impl Demand {
         }
     }
 
+    /// Whether it is known which pods are expected; before that nobody can tell which nodes are not needed.
+    pub(crate) fn is_known(&self) -> bool {
+        self.held.is_known()
+    }
+
     /// Why a claim's node is to be kept though no pod needs it: room for pods that are expected.
     ///
     /// For whoever takes away nodes that stand empty. Nothing is let go before it is known what is believed.

@@ -20,8 +20,9 @@ use crate::kind::Kind;
 use crate::machines::Machines;
 use crate::out::Out;
 use crate::report::Level;
-use crate::store::{Claim, Node, Store, Touched};
+use crate::store::{Claim, Node, PodKey, Store, Touched};
 use crate::time::{Time, Wall};
+use pods::Leavers;
 
 /// How long a node drains at least, for pods that came before kube-scheduler saw its taint.
 const LEAST_DRAIN: Duration = Duration::from_secs(5);
@@ -43,6 +44,7 @@ enum Target {
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     agenda: Agenda<Target>,
+    leavers: Leavers,
     /// Claims without a known instance, by uid: how far the search for one has come.
     searches: BTreeMap<String, Search>,
     /// Claims for which it is being searched, and those for which it has to be, by name.
@@ -81,6 +83,7 @@ impl Drain {
                 }
             }
             Touched::Pod { key, was_on, .. } => {
+                self.leavers.seen(key, store);
                 let on = store.pod(key).and_then(|pod| pod.node().cloned());
                 for node in [on, was_on.clone()].into_iter().flatten() {
                     self.mark_leaving(&node, store);
@@ -124,8 +127,14 @@ impl Drain {
         self.agenda.mark(Target::Node(name.to_owned()));
     }
 
+    /// Takes notice that a pod was not asked to leave after all.
+    pub(crate) fn stays(&mut self, pod: &PodKey) {
+        self.leavers.stays(pod);
+    }
+
     /// Forgets what was asked for.
     pub(crate) fn forget(&mut self) {
+        self.leavers = Leavers::default();
         self.lost.append(&mut self.searching);
     }
 
@@ -142,9 +151,10 @@ impl Drain {
     pub(crate) fn poll(&mut self, store: &Store, machines: &Machines, out: &mut Out<'_>) {
         for target in self.agenda.take(out.now.time) {
             let again = match &target {
-                Target::Node(name) => {
-                    store.nodes.get(name).and_then(|node| step_node(node, store, machines, out))
-                }
+                Target::Node(name) => store
+                    .nodes
+                    .get(name)
+                    .and_then(|node| step_node(node, &mut self.leavers, store, machines, out)),
                 Target::Claim(name) => {
                     store.claims.get(name).and_then(|claim| self.step_claim(claim, store, machines, out))
                 }
@@ -330,7 +340,11 @@ fn deadline(claim: &Claim) -> Option<Wall> {
 }
 
 /// Says something new about a claim; `false` if that is said already.
-fn say(claim: &Claim, out: &mut Out<'_>, change: impl FnOnce(&mut ConditionSet<'_>) -> bool) -> bool {
+pub(crate) fn say(
+    claim: &Claim,
+    out: &mut Out<'_>,
+    change: impl FnOnce(&mut ConditionSet<'_>) -> bool,
+) -> bool {
     let mut said: Vec<Condition> = claim.status.conditions.clone();
     let mut set = ConditionSet {
         conditions: &mut said,
@@ -351,8 +365,25 @@ fn say(claim: &Claim, out: &mut Out<'_>, change: impl FnOnce(&mut ConditionSet<'
     true
 }
 
+/// The change after which a claim no longer says something, if it does.
+pub(crate) fn unsaid(claim: &Claim, kind: &str) -> Option<Effect> {
+    claim.condition(kind)?;
+    let left: Vec<&Condition> = claim.status.conditions.iter().filter(|said| said.type_ != kind).collect();
+    let patch = json!({
+        "metadata": { "resourceVersion": claim.metadata.version() },
+        "status": { "conditions": left },
+    });
+    Some(Effect::Patch { object: claim.metadata.object(Kind::NodeClaim), part: Part::Status, patch })
+}
+
 /// The next step for a node that goes away, and when to look again if nothing happens.
-fn step_node(node: &Node, store: &Store, machines: &Machines, out: &mut Out<'_>) -> Option<Duration> {
+fn step_node(
+    node: &Node,
+    leavers: &mut Leavers,
+    store: &Store,
+    machines: &Machines,
+    out: &mut Out<'_>,
+) -> Option<Duration> {
     if !node.is_leaving() || !node.is_held() {
         return None;
     }
@@ -376,7 +407,7 @@ fn step_node(node: &Node, store: &Store, machines: &Machines, out: &mut Out<'_>)
         return Some(AGAIN);
     }
     let Some(claim) = claim else {
-        return match pods::drain(node, None, None, store, out) {
+        return match pods::drain(node, None, None, leavers, store, out) {
             0 => Some(release_node(node, out)),
             _ => Some(AGAIN),
         };
@@ -388,7 +419,7 @@ fn step_node(node: &Node, store: &Store, machines: &Machines, out: &mut Out<'_>)
     }
     let drained = claim.condition(condition::DRAINED);
     if !claim.is(condition::DRAINED) {
-        let waiting = pods::drain(node, Some(claim), deadline, store, out);
+        let waiting = pods::drain(node, Some(claim), deadline, leavers, store, out);
         let since = drained.map(|drained| Wall::from(drained.last_transition_time.0));
         let is_done = waiting == 0 && since.is_some_and(|since| out.now.wall >= since + LEAST_DRAIN);
         if waiting > 0 {

@@ -1,16 +1,61 @@
 //! How pods leave a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::action::Effect;
 use crate::errands::Errand;
 use crate::out::Out;
-use crate::store::{Claim, Node, Pod, PodLife as _, Store};
+use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
 use crate::time::Wall;
 
 /// How long after its time a pod that does not go is no longer waited for.
 const STUCK: Duration = Duration::from_mins(1);
+
+/// How long the last running pod of several waits for another to run elsewhere.
+const LAST_STAYS: Duration = Duration::from_mins(5);
+
+/// Pods that were asked to leave and are not seen to do so yet, with their owners.
+#[derive(Debug, Default)]
+pub(super) struct Leavers {
+    by_pod: BTreeMap<PodKey, (Arc<str>, Arc<str>)>,
+}
+
+impl Leavers {
+    fn add(&mut self, pod: &Pod) {
+        if let Some(owner) = pod.owner() {
+            self.by_pod.insert(pod.key(), (pod.uid().clone(), owner.clone()));
+        }
+    }
+
+    /// Takes notice that a pod was not asked to leave after all.
+    pub(super) fn stays(&mut self, key: &PodKey) {
+        self.by_pod.remove(key);
+    }
+
+    /// Takes notice of what a pod is like now.
+    pub(super) fn seen(&mut self, key: &PodKey, store: &Store) {
+        let is_leaving = |uid: &str| {
+            let pod = store.pod(key).filter(|pod| **pod.uid() == *uid);
+            pod.is_none_or(|pod| pod.is_leaving() || pod.is_over())
+        };
+        if self.by_pod.get(key).is_some_and(|(uid, _)| is_leaving(uid)) {
+            self.by_pod.remove(key);
+        }
+    }
+
+    /// Whether no other pod of its owner would be running once this one has left, though there are several.
+    fn is_last(&self, pod: &Pod, store: &Store) -> bool {
+        let Some(owner) = pod.owner().filter(|_| pod.is_running()) else { return false };
+        let (running, are_several) = store.siblings(owner);
+        let runs = |key: &PodKey, uid: &Arc<str>| {
+            store.pod(key).is_some_and(|pod| pod.uid() == uid && pod.is_running() && !pod.is_leaving())
+        };
+        let leaving = self.by_pod.iter().filter(|(key, (uid, of))| of == owner && runs(key, uid)).count();
+        are_several && running.saturating_sub(leaving) <= 1
+    }
+}
 
 /// The order in which pods leave: what others rely on goes last.
 fn tier(pod: &Pod) -> (bool, bool) {
@@ -45,6 +90,7 @@ pub(super) fn drain(
     node: &Node,
     claim: Option<&Claim>,
     deadline: Option<Wall>,
+    leavers: &mut Leavers,
     store: &Store,
     out: &mut Out<'_>,
 ) -> usize {
@@ -66,8 +112,13 @@ pub(super) fn drain(
         if pod.is_leaving() || pod.is_protected(now) {
             continue;
         }
+        let is_late = node.metadata.deleted().is_none_or(|deleted| now > deleted + LAST_STAYS);
+        if !is_late && leavers.is_last(pod, store) {
+            continue;
+        }
         let errand = Errand::Evict(pod.key());
         if out.ask(errand, Effect::Evict { object: pod.object() }) {
+            leavers.add(pod);
             out.note(pod.object(), "Evicted", format!("Evicted pod: {reason}"));
             out.count("pods_drained_total", &[("reason", reason)]);
         }

@@ -113,12 +113,7 @@ impl Pools {
     }
 
     fn step(&mut self, name: &str, pool: &NodePool, store: &Store, out: &mut Out<'_>) {
-        let object = ObjectRef {
-            kind: Kind::NodePool,
-            namespace: String::new(),
-            name: name.to_owned(),
-            uid: pool.metadata.uid.clone().unwrap_or_default(),
-        };
+        let object = object(pool);
         let errand = Errand::Pool(name.to_owned());
         let effect = if let Some(patch) = stamped(pool) {
             Effect::Patch { object, part: Part::Main, patch }
@@ -204,6 +199,17 @@ impl Pools {
 fn patch(pool: &NodePool, status: &NodePoolStatus) -> Value {
     let version = pool.metadata.resource_version.as_deref().unwrap_or_default();
     json!({ "metadata": { "resourceVersion": version }, "status": status })
+}
+
+/// A pool as others refer to it.
+pub(crate) fn object(pool: &NodePool) -> ObjectRef {
+    let (name, uid) = (pool.metadata.name.clone(), pool.metadata.uid.clone());
+    ObjectRef {
+        kind: Kind::NodePool,
+        namespace: String::new(),
+        name: name.unwrap_or_default(),
+        uid: uid.unwrap_or_default(),
+    }
 }
 
 /// The change that writes the hash of a pool's template, if it is not written.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headstart_api::annotations::{
-    BECAUSE, EXPECTED_BY, MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER,
+    MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, TERMINATION_FINALIZER,
 };
 use headstart_api::{NODEPOOL_HASH_VERSION as HASH_VERSION, NodePool};
 use headstart_core::hash;
@@ -51,13 +51,13 @@ fn mark(parts: &[&str]) -> String {
     (0..MARK).map(letter).collect()
 }
 
-/// The claim that a planned node becomes; the reasons are who expects some of its pods, and why.
+/// The claim that a planned node becomes, with these annotations.
 pub(crate) fn claim(
     pool: &NodePool,
     planned: &PlannedClaim,
     name: &str,
     anchor: &str,
-    reasons: Option<&(String, String)>,
+    notes: &[(&str, String)],
     well_known: &WellKnown,
 ) -> Value {
     let template = &pool.spec.template;
@@ -79,10 +79,7 @@ pub(crate) fn claim(
     annotations.insert(NODEPOOL_HASH.into(), pool.hash());
     annotations.insert(NODEPOOL_HASH_VERSION.into(), HASH_VERSION.into());
     annotations.insert(ANCHOR.into(), anchor.to_owned());
-    if let Some((by, because)) = reasons {
-        annotations.insert(EXPECTED_BY.into(), by.clone());
-        annotations.insert(BECAUSE.into(), because.clone());
-    }
+    annotations.extend(notes.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
     if planned.min_values_relaxed {
         annotations.insert(MIN_VALUES_RELAXED.into(), "true".into());
     }

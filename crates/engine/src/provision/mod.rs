@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headstart_api::annotations::{BECAUSE, EXPECTED_BY};
 use headstart_core::labels::WellKnown;
 use headstart_core::plan::{Plan, PlannedClaim};
 use headstart_core::price::Price;
@@ -37,7 +38,8 @@ use crate::time::Time;
 use echoes::Echoes;
 use promises::Promises;
 use sight::Eyes;
-use strikes::{Strikes, need};
+pub(crate) use strikes::Strikes;
+use strikes::need;
 
 /// How long pods that were left out wait before they are looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -136,6 +138,7 @@ impl Provision {
             needs: &self.needs,
             classes: &self.classes,
             nominated: &self.nominated,
+            residents: false,
             now,
         }
     }
@@ -352,6 +355,66 @@ impl Provision {
         taken
     }
 
+    /// Everything as decisions see it, with pods on nodes as if they wanted another one.
+    pub(crate) fn with_residents(&self, store: &Store, types: &Arc<Types>, now: Time) -> Taken {
+        let eyes = Eyes { residents: true, ..self.eyes(store, now) };
+        let mut taken = store.world.snapshot_seen(types, &self.well_known, &eyes);
+        taken.snapshot.options = self.options();
+        if taken.snapshot.options.reserved == Reserved::Strict {
+            // COMPAT: nobody waits for a reservation to be moved.
+            taken.snapshot.options.reserved = Reserved::Fallback;
+        }
+        taken
+    }
+
+    /// Whether pods were promised the node of a claim.
+    pub(crate) fn awaits(&self, claim: &str) -> bool {
+        self.promises.on(claim).next().is_some()
+    }
+
+    /// Asks for a claim that takes the place of others, and says so on it; its name.
+    pub(crate) fn replace(
+        &mut self,
+        store: &mut Store,
+        planned: &PlannedClaim,
+        anchor: &str,
+        notes: &[(&str, String)],
+        reason: &str,
+        out: &mut Out<'_>,
+    ) -> Option<String> {
+        let name = self.order(store, planned, anchor, notes, reason, out)?;
+        tell_claim(planned, 0, None, &name, out);
+        Some(name)
+    }
+
+    /// Asks for a claim with these annotations; its name.
+    fn order(
+        &mut self,
+        store: &mut Store,
+        planned: &PlannedClaim,
+        anchor: &str,
+        notes: &[(&str, String)],
+        reason: &str,
+        out: &mut Out<'_>,
+    ) -> Option<String> {
+        let pool = store.pools.get(&*planned.pool)?;
+        let is_taken = |name: &str| store.claims.contains_key(name) || self.echoes.is_one(name);
+        let name = manifest::name(store, pool, anchor, is_taken);
+        let claim = manifest::claim(pool, planned, &name, anchor, notes, &self.well_known);
+        store.assume(&claim);
+        self.making.insert(name.clone(), claim);
+        self.make(&name, out);
+        out.count(
+            "nodeclaims_created_total",
+            &[
+                ("reason", reason),
+                ("nodepool", &planned.pool),
+                ("min_values_relaxed", if planned.min_values_relaxed { "true" } else { "false" }),
+            ],
+        );
+        Some(name)
+    }
+
     fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
         let now = out.now.time;
         let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
@@ -430,25 +493,14 @@ impl Provision {
         }
         let mut told = 0;
         for planned in &plan.claims {
-            let Some(pool) = store.pools.get(&*planned.pool) else { continue };
             let Some(first) = planned.pods.first() else { continue };
             let anchor = &snapshot.pods[*first as usize].uid;
-            let is_taken = |name: &str| store.claims.contains_key(name) || self.echoes.is_one(name);
-            let name = manifest::name(store, pool, anchor, is_taken);
             let reasons = self.demand.reasons(injected, &planned.pods);
-            let claim = manifest::claim(pool, planned, &name, anchor, reasons.as_ref(), &self.well_known);
-            store.assume(&claim);
-            self.making.insert(name.clone(), claim);
-            self.make(&name, out);
+            let notes =
+                reasons.as_ref().map(|(by, because)| [(EXPECTED_BY, by.clone()), (BECAUSE, because.clone())]);
+            let notes = notes.as_ref().map_or(&[][..], |notes| &notes[..]);
+            let Some(name) = self.order(store, planned, anchor, notes, "provisioned", out) else { continue };
             self.promise(snapshot, &planned.pods, &name);
-            out.count(
-                "nodeclaims_created_total",
-                &[
-                    ("reason", "provisioned"),
-                    ("nodepool", &planned.pool),
-                    ("min_values_relaxed", if planned.min_values_relaxed { "true" } else { "false" }),
-                ],
-            );
             let expected = planned.pods.iter().filter(|pod| !is_real(snapshot, **pod)).count();
             tell_claim(planned, expected, reasons.as_ref(), &name, out);
             let price = planned.launch.as_ref().map(|launch| launch.price).unwrap_or_default();

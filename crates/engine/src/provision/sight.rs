@@ -24,6 +24,8 @@ pub(crate) struct Eyes<'a> {
     pub(crate) classes: &'a Strikes<String>,
     /// Since when pods are nominated.
     pub(crate) nominated: &'a BTreeMap<Arc<str>, Time>,
+    /// Whether pods with a node are listed as if they wanted another one.
+    pub(crate) residents: bool,
     pub(crate) now: Time,
 }
 
@@ -64,6 +66,10 @@ impl Sight for Eyes<'_> {
     fn buys_from(&self, pool: &str) -> bool {
         let class = self.store.pools.get(pool).map(|pool| &pool.spec.template.spec.node_class_ref.name);
         class.is_none_or(|class| !self.classes.is_out(self.now, class))
+    }
+
+    fn lists_residents(&self) -> bool {
+        self.residents
     }
 
     fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {

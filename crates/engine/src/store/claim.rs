@@ -42,7 +42,8 @@ pub(crate) struct Status {
     pub(crate) node_name: Option<Arc<str>>,
     image_id: Option<Arc<str>>,
     allocatable: Option<Amounts>,
-    last_pod_event_time: Option<Time>,
+    /// When pods last came or went.
+    pub(crate) last_pod_event_time: Option<Time>,
 }
 
 /// Amounts of resources, as they are written and as they are read.

@@ -6,6 +6,7 @@
 mod buried;
 mod claim;
 mod class;
+mod guard;
 mod index;
 mod meta;
 mod node;
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 pub(crate) use claim::Claim;
 pub(crate) use class::Class;
+pub(crate) use guard::Guard;
 pub(crate) use meta::{Meta, Owner as OwnerReference, texts};
 pub(crate) use node::Node;
 pub(crate) use owner::uid;
@@ -54,6 +56,8 @@ pub(crate) struct Store {
     foresees: bool,
     /// Pods that are alive and have no node.
     pub(crate) waiting: BTreeSet<PodKey>,
+    /// Pod disruption budgets, by namespace and name.
+    pub(crate) guards: BTreeMap<(String, String), Guard>,
     /// What was wrong with objects, by kind, namespace and name.
     pub(crate) diagnostics: BTreeMap<(Kind, String, String), Diagnostic>,
     /// Node and volume of each attachment.
@@ -64,6 +68,8 @@ pub(crate) struct Store {
     /// How many pods with a node have each priority.
     priorities: BTreeMap<i32, usize>,
     live: BTreeMap<Arc<str>, usize>,
+    /// How many of those are running.
+    running: BTreeMap<Arc<str>, usize>,
     on_node: BTreeMap<Arc<str>, BTreeSet<PodKey>>,
     node_of: ByMachine,
     claim_of: BTreeMap<Arc<str>, Arc<str>>,
@@ -92,6 +98,8 @@ pub(crate) enum Touched {
         key: PodKey,
         uid: Arc<str>,
         was_on: Option<Arc<str>>,
+        /// The node where it came, ended or began to end just now.
+        stirred: Option<Arc<str>>,
     },
     Node {
         name: String,
@@ -131,12 +139,14 @@ impl Store {
             classes: BTreeMap::new(),
             buffers: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            guards: BTreeMap::new(),
             diagnostics: BTreeMap::new(),
             attachments: BTreeMap::new(),
             volumes: BTreeMap::new(),
             owners: BTreeMap::new(),
             priorities: BTreeMap::new(),
             live: BTreeMap::new(),
+            running: BTreeMap::new(),
             on_node: BTreeMap::new(),
             node_of: ByMachine::default(),
             claim_of: BTreeMap::new(),
@@ -230,8 +240,18 @@ impl Store {
             .values()
             .map(|node| Touched::Node { name: node.name().to_owned(), provider_id: node.provider_id() });
         let waiting = self.waiting.iter().filter_map(|key| self.pod(key));
-        let pods = waiting.map(|pod| Touched::Pod { key: pod.key(), uid: pod.uid().clone(), was_on: None });
+        let pods = waiting.map(|pod| Touched::Pod {
+            key: pod.key(),
+            uid: pod.uid().clone(),
+            was_on: None,
+            stirred: None,
+        });
         pools.chain(claims).chain(nodes).chain(pods).collect()
+    }
+
+    /// Whether a kind can be read and has been.
+    pub(crate) fn is_listed(&self, kind: Kind) -> bool {
+        self.reading.get(&kind).is_some_and(|reading| reading.is_listed)
     }
 
     /// Whether everything has been read that decisions need.
@@ -295,6 +315,10 @@ impl Store {
                 self.attachments.insert(name.clone(), (node.clone(), volume));
                 Ok(Some(Touched::Attachment { node }))
             }
+            Kind::PodDisruptionBudget => decode(value).map(|guard: Guard| {
+                self.guards.insert((namespace.clone(), name.clone()), guard);
+                Some(Touched::Other(kind))
+            }),
             Kind::ReplicaSet | Kind::StatefulSet | Kind::Job => {
                 self.owners.insert(owner::uid(value).to_owned(), Owner::read(kind, value));
                 Ok(Some(Touched::Other(kind)))
@@ -346,6 +370,8 @@ impl Store {
             return Ok(None);
         }
         let was_on = known.and_then(Pod::node).cloned();
+        let stirs = known.is_some_and(|known| stirs(known, &pod)) && !pod.is_daemon();
+        let stirred = pod.node().filter(|_| stirs).cloned();
         let uid = pod.uid().clone();
         self.unindex_pod(&key);
         self.index_pod(&pod);
@@ -357,7 +383,7 @@ impl Store {
                 Some(diagnostic) => drop(self.diagnostics.insert(at, diagnostic)),
             }
         }
-        Ok(Some(Touched::Pod { key, uid, was_on }))
+        Ok(Some(Touched::Pod { key, uid, was_on, stirred }))
     }
 
     fn index_pod(&mut self, pod: &Pod) {
@@ -372,6 +398,9 @@ impl Store {
         }
         if let Some(owner) = pod.owner().filter(|_| is_alive(pod)) {
             *self.live.entry(owner.clone()).or_default() += 1;
+            if pod.is_running() {
+                *self.running.entry(owner.clone()).or_default() += 1;
+            }
         }
     }
 
@@ -400,6 +429,12 @@ impl Store {
             *live -= 1;
             if *live == 0 {
                 self.live.remove(owner);
+            }
+            if let Some(running) = self.running.get_mut(owner).filter(|_| pod.is_running()) {
+                *running -= 1;
+                if *running == 0 {
+                    self.running.remove(owner);
+                }
             }
         }
     }
@@ -483,7 +518,11 @@ impl Store {
             Kind::Pod => {
                 let key: PodKey = (namespace.into(), name.into());
                 let Some(pod) = self.pod(&key).filter(|pod| !is_other(pod.uid())) else { return Vec::new() };
-                let touched = Touched::Pod { uid: pod.uid().clone(), was_on: pod.node().cloned(), key };
+                // One that was seen to end has stirred the node before.
+                let is_sudden = !pod.is_daemon() && is_alive(pod);
+                let (uid, was_on) = (pod.uid().clone(), pod.node().cloned());
+                let touched =
+                    Touched::Pod { uid, stirred: was_on.clone().filter(|_| is_sudden), was_on, key };
                 if let Touched::Pod { key, .. } = &touched {
                     self.unindex_pod(key);
                 }
@@ -536,6 +575,9 @@ impl Store {
             other => Touched::Other(other),
         };
         let names = (namespace.to_owned(), name.to_owned());
+        if kind == Kind::PodDisruptionBudget {
+            self.guards.remove(&names);
+        }
         if kind == Kind::PersistentVolumeClaim {
             self.volumes.remove(&names);
         }
@@ -631,12 +673,24 @@ impl Store {
         self.volumes.get(&(namespace.to_owned(), claim.to_owned())).map(String::as_str)
     }
 
+    /// How many pods of an owner are running, and whether there are several or should be.
+    pub(crate) fn siblings(&self, owner: &str) -> (usize, bool) {
+        let wants = self.owners.get(owner).map_or(0, |owner| owner.wants);
+        let live = self.live.get(owner).copied().unwrap_or(0);
+        (self.running.get(owner).copied().unwrap_or(0), wants.max(live) > 1)
+    }
+
     /// How many pods whoever made this one still has to make; nothing is known of owners that are not watched.
     pub(crate) fn still_to_come(&self, pod: &Pod) -> usize {
         let Some(uid) = pod.owner() else { return 0 };
         let wants = self.owners.get(&**uid).map_or(0, |owner| owner.wants);
         wants.saturating_sub(self.live.get(uid).copied().unwrap_or(0))
     }
+}
+
+/// Whether a pod has come to a node, ended there, or begun to.
+fn stirs(was: &Pod, is: &Pod) -> bool {
+    was.node() != is.node() || was.is_over() != is.is_over() || was.is_leaving() != is.is_leaving()
 }
 
 fn is_alive(pod: &Pod) -> bool {

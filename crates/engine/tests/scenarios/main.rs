@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests say so by failing")]
 
 mod ahead;
+mod disruption;
 mod story;
 
 use std::collections::BTreeMap;

@@ -25,6 +25,8 @@ pub(crate) struct Story {
     objects: BTreeMap<(Kind, String), Value>,
     /// Everything that people were told.
     pub(crate) told: Vec<Report>,
+    /// What was asked for while it began.
+    pub(crate) began: Vec<Effect>,
 }
 
 impl Story {
@@ -38,8 +40,8 @@ impl Story {
         let catalog = Catalog::load(&Source::Kwok).unwrap();
         let engine = Engine::new(settings, catalog.types().clone(), catalog.well_known.clone());
         let now = Now { time: Time(1_000), wall: Wall(1_700_000_000_000) };
-        let (objects_known, told) = (BTreeMap::new(), Vec::new());
-        let mut story = Self { engine, now, ahead: 0, version: 100, objects: objects_known, told };
+        let (objects_known, told, began) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut story = Self { engine, now, ahead: 0, version: 100, objects: objects_known, told, began };
         for kind in Kind::ALL {
             story.watched(kind, Change::Relisting);
             for object in objects.iter().filter(|object| object["kind"] == kind_name(kind)) {
@@ -48,7 +50,7 @@ impl Story {
             story.watched(kind, Change::Listed);
         }
         story.engine.apply(story.now, Event::Leading(true));
-        story.play(5_000, |effect| {
+        story.began = story.play(5_000, |effect| {
             let is_list = matches!(effect, Effect::Instances);
             is_list.then(|| Outcome::Done(Fact::Instances(Vec::new())))
         });

@@ -3,7 +3,8 @@
 use crate::error::OperatorError;
 
 /// The gates that exist here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a gate is on or off")]
 pub(crate) struct Gates {
     /// Reserved capacity is used.
     pub(crate) reserved_capacity: bool,
@@ -11,15 +12,16 @@ pub(crate) struct Gates {
     pub(crate) node_overlay: bool,
     /// Room is kept for buffers.
     pub(crate) capacity_buffer: bool,
+    /// Spot nodes are replaced by cheaper spot nodes.
+    pub(crate) spot_to_spot: bool,
     /// Names that nobody knows.
     pub(crate) unknown: Vec<String>,
 }
 
 /// Upstream's gates that do not exist here yet; a user who turns one on relies on what it does.
-const MISSING: [&str; 6] = [
+const MISSING: [&str; 5] = [
     "NodeRepair",
     "PodDeletionCostManagement",
-    "SpotToSpotConsolidation",
     "StaticCapacity",
     "TerminateFirstDrift",
     "TerminateFirstRepair",
@@ -30,12 +32,7 @@ impl Gates {
     ///
     /// COMPAT: v1.15.0 `ParseFeatureGates` has these defaults, spelling and later-one-wins rule, and ignores unknown names.
     pub(crate) fn parse(text: &str) -> Result<Self, OperatorError> {
-        let mut gates = Self {
-            reserved_capacity: true,
-            node_overlay: false,
-            capacity_buffer: false,
-            unknown: Vec::new(),
-        };
+        let mut gates = Self { reserved_capacity: true, ..Self::default() };
         let mut missing = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let malformed = || OperatorError::BadGate(part.to_owned());
@@ -49,6 +46,7 @@ impl Gates {
                 "ReservedCapacity" => gates.reserved_capacity = on,
                 "NodeOverlay" => gates.node_overlay = on,
                 "CapacityBuffer" => gates.capacity_buffer = on,
+                "SpotToSpotConsolidation" => gates.spot_to_spot = on,
                 name if MISSING.contains(&name) => {
                     missing.retain(|other| other != name);
                     if on {
@@ -69,12 +67,7 @@ mod tests {
     #[test]
     fn defaults_are_upstreams() {
         let gates = Gates::parse("").unwrap();
-        let expected = Gates {
-            reserved_capacity: true,
-            node_overlay: false,
-            capacity_buffer: false,
-            unknown: Vec::new(),
-        };
+        let expected = Gates { reserved_capacity: true, ..Gates::default() };
         assert_eq!(gates, expected);
     }
 

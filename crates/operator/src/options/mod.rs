@@ -13,7 +13,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use headstart_api::GoDuration;
 use headstart_cloud::catalog::Source;
 use headstart_core::snapshot::{MinValues, Preferences};
-use headstart_engine::Settings;
+use headstart_engine::{Consolidation, Settings};
 use headstart_intake::SchedulerConfig;
 
 use crate::error::OperatorError;
@@ -105,7 +105,7 @@ pub(crate) struct Deciding {
         value_name = "NAME=BOOL,…",
         default_value = "",
         hide_default_value = true,
-        help = "Features to switch on or off: ReservedCapacity (on by default), CapacityBuffer, NodeOverlay"
+        help = "Features to switch on or off: ReservedCapacity (on by default), CapacityBuffer, NodeOverlay, SpotToSpotConsolidation"
     )]
     pub(crate) feature_gates: String,
     /// How kube-scheduler is configured, as YAML or JSON with podTopologySpread.defaultConstraints
@@ -114,6 +114,24 @@ pub(crate) struct Deciding {
     /// Whether pods are nominated to the nodes that are bought for them, so that they go there
     #[arg(long, env = "HEADSTART_NOMINATE", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) nominate: bool,
+    /// How to look for nodes that are not worth their price
+    #[arg(
+        long,
+        env = "HEADSTART_CONSOLIDATION",
+        value_enum,
+        value_name = "SEARCH",
+        default_value = "compat"
+    )]
+    pub(crate) consolidation: ConsolidationSearch,
+}
+
+/// How to look for nodes that are not worth their price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConsolidationSearch {
+    /// As Karpenter does: one move at a time, with at most one new node
+    Compat,
+    /// Any set of nodes, any number of new ones, as many moves at once as budgets allow
+    Search,
 }
 
 /// Whether preferences count.
@@ -208,6 +226,7 @@ impl Options {
             feature_gates: _,
             scheduler_config,
             nominate,
+            consolidation,
         } = &self.deciding;
         SchedulerConfig::parse(scheduler_config)?;
         let batch_max = Duration::try_from(batch_max_duration.as_signed()).map_err(|_| {
@@ -228,6 +247,11 @@ impl Options {
             overlays: gates.node_overlay,
             reserved_capacity: gates.reserved_capacity,
             nominate: *nominate,
+            consolidation: match consolidation {
+                ConsolidationSearch::Compat => Consolidation::Compat,
+                ConsolidationSearch::Search => Consolidation::Search,
+            },
+            spot_to_spot: gates.spot_to_spot,
             scheduler_config: scheduler_config.clone(),
             proactive: self.ahead.settings(gates)?,
             seed,
@@ -300,8 +324,9 @@ mod tests {
             "--batch-max-duration=1m30s",
             "--preference-policy=Ignore",
             "--min-values-policy=BestEffort",
-            "--feature-gates=NodeOverlay=true,ReservedCapacity=false",
+            "--feature-gates=NodeOverlay=true,ReservedCapacity=false,SpotToSpotConsolidation=true",
             "--nominate=false",
+            "--consolidation=search",
             "--scheduler-config=podTopologySpread: {}",
         ]);
         let expected = Settings {
@@ -311,6 +336,8 @@ mod tests {
             overlays: true,
             reserved_capacity: false,
             nominate: false,
+            consolidation: Consolidation::Search,
+            spot_to_spot: true,
             scheduler_config: "podTopologySpread: {}".into(),
             seed: 7,
             ..Settings::default()

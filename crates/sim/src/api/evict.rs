@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use headstart_engine::{Kind, ObjectRef, Refusal};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Actor, Api, field, label, text, uid};
+use super::{Actor, Api, field, label, number, text, uid};
+use crate::controllers::NAMESPACE;
 use crate::timeline::Moment;
 
 /// A disruption budget: of the pods with a label so many must stay.
@@ -38,26 +39,73 @@ impl Api {
     }
 
     /// Puts a budget into force.
-    pub fn protect(&mut self, budget: Budget) {
+    pub fn protect(&mut self, now: Moment, budget: Budget) {
+        let object = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": format!("{}-{}", budget.app, self.budgets.len()), "namespace": NAMESPACE },
+            "spec": {
+                "selector": { "matchLabels": { "app": budget.app } },
+                "minAvailable": budget.min_available,
+            },
+            "status": { "disruptionsAllowed": 0 },
+        });
+        let _ = self.create(now, Actor::Person, Kind::PodDisruptionBudget, object);
+        let app = budget.app.clone();
         self.budgets.push(budget);
+        self.count_budgets(now, &app);
     }
 
     /// Lifts all budgets.
-    pub fn unprotect(&mut self) {
+    pub fn unprotect(&mut self, now: Moment) {
         self.budgets.clear();
+        let keys: Vec<String> = self.all(Kind::PodDisruptionBudget).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            let name = key.split_once('/').map_or("", |(_, name)| name).to_owned();
+            let (kind, namespace) = (Kind::PodDisruptionBudget, NAMESPACE.to_owned());
+            let object = ObjectRef { kind, namespace, name, uid: String::new() };
+            let _ = self.delete(now, Actor::Person, &object, None);
+        }
     }
 
-    fn blocking(&self, pod: &Value) -> Option<&Budget> {
-        let app = label(pod, "app")?;
+    /// Says on the budgets of an app how many of its pods may go.
+    pub fn count_budgets(&mut self, now: Moment, app: &str) {
+        if self.budgets.is_empty() {
+            return;
+        }
+        let running = self.running(app);
+        let of_app: Vec<(usize, usize)> = (0..)
+            .zip(&self.budgets)
+            .filter(|(_, budget)| budget.app == app)
+            .map(|(at, budget)| (at, running.saturating_sub(budget.min_available)))
+            .collect();
+        for (at, allowed) in of_app {
+            let key = format!("{NAMESPACE}/{app}-{at}");
+            let known = self.get(Kind::PodDisruptionBudget, &key);
+            let said = known.map(|known| number(known, "/status/disruptionsAllowed"));
+            if said.is_some_and(|said| usize::try_from(said) != Ok(allowed)) {
+                self.edit(now, Actor::Controller, Kind::PodDisruptionBudget, &key, |budget| {
+                    budget["status"]["disruptionsAllowed"] = json!(allowed);
+                });
+            }
+        }
+    }
+
+    /// How many pods of an app are running and not asked to end.
+    pub fn running(&self, app: &str) -> usize {
         let healthy = |pod: &Value| {
             label(pod, "app") == Some(app)
                 && text(pod, "/status/phase") == "Running"
                 && field(pod, "/metadata/deletionTimestamp").is_none()
         };
+        self.all(Kind::Pod).filter(|(_, pod)| healthy(pod)).count()
+    }
+
+    fn blocking(&self, pod: &Value) -> Option<&Budget> {
+        let app = label(pod, "app")?;
         let of_app = self.budgets.iter().filter(|budget| budget.app == app);
         let mut of_app = of_app.peekable();
         of_app.peek()?;
-        let running = self.all(Kind::Pod).filter(|(_, pod)| healthy(pod)).count();
+        let running = self.running(app);
         of_app.into_iter().find(|budget| running <= budget.min_available)
     }
 }

@@ -88,9 +88,14 @@ fn budgets_block_evictions_and_pods_have_their_grace() {
     let pod = json!({ "metadata": { "name": "p", "namespace": "d", "labels": { "app": "web" } },
                       "spec": { "nodeName": "n" }, "status": { "phase": "Running" } });
     let pod = api.create(AT, BY, Kind::Pod, pod).unwrap();
-    api.protect(Budget { app: "web".to_owned(), min_available: 1 });
+    api.protect(AT, Budget { app: "web".to_owned(), min_available: 1 });
+    let said = api
+        .all(Kind::PodDisruptionBudget)
+        .next()
+        .map(|(_, budget)| text(budget, "/metadata/name").to_owned());
+    assert_eq!(said.as_deref(), Some("web-0"));
     assert!(matches!(api.evict(AT, BY, &reference(Kind::Pod, &pod)), Err(Refusal::Blocked { .. })));
-    api.unprotect();
+    api.unprotect(AT);
     api.evict(AT, BY, &reference(Kind::Pod, &pod)).unwrap();
     let going = api.get(Kind::Pod, "d/p").unwrap();
     assert_eq!(text(going, "/metadata/deletionTimestamp"), (AT + 30_000).stamp());

@@ -7,7 +7,7 @@ use headstart_engine::Kind;
 
 use super::{Broken, Check};
 use crate::amounts::{Milli, of, read};
-use crate::api::{Verb, field, text};
+use crate::api::{Verb, array, field, text};
 use crate::ground::{Fact, Ground};
 use crate::timeline::Moment;
 
@@ -43,15 +43,24 @@ impl Check for LimitsHold {
     }
 }
 
+/// Whether a claim says that it is about to go.
+fn is_going(ground: &Ground, claim: &str) -> bool {
+    let claim = ground.api.get(Kind::NodeClaim, &format!("/{claim}"));
+    let says = |c: &serde_json::Value| text(c, "/type") == "DisruptionReason" && text(c, "/status") == "True";
+    claim.is_some_and(|claim| array(claim, "/status/conditions").any(says))
+}
+
 impl LimitsHold {
     fn launched(&self, ground: &Ground, place: usize) -> Result<(), Broken> {
         let pool = &ground.cloud.books()[place].request.pool;
         let Some(limits) = self.limits.get(pool) else { return Ok(()) };
-        // An instance whose claim is gone cannot be known to whoever counts claims.
+        // An instance whose claim is gone cannot be known to whoever counts claims. What is about to go makes room for what
+        // takes its place.
         let counted: Vec<_> = ground
             .cloud
             .living()
             .filter(|m| m.request.pool == *pool && ground.api.exists(&m.claim_uid))
+            .filter(|m| !is_going(ground, &m.request.claim))
             .collect();
         let used: Milli = counted.iter().map(|m| read(&m.instance.capacity.get(CPU).to_string())).sum();
         let oldest = counted.iter().map(|m| m.launched).min().unwrap_or_default();

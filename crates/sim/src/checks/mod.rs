@@ -1,10 +1,13 @@
 //! The laws, one file each. They read the world's truth, never the engine's opinion of it.
 
+mod budgets_hold;
 mod finalizer_respected;
+mod last_replica_stays;
 mod limits_hold;
 mod no_busy_loop;
 mod no_double_buy;
 mod no_orphan_instance;
+mod no_oscillation;
 mod no_write_after_lease_lost;
 mod one_instance_per_claim;
 mod phases_legal;
@@ -77,6 +80,9 @@ impl Checks {
             Box::new(one_instance_per_claim::OneInstancePerClaim::default()),
             Box::new(no_orphan_instance::NoOrphanInstance::default()),
             Box::new(limits_hold::LimitsHold::default()),
+            Box::new(budgets_hold::BudgetsHold::default()),
+            Box::new(no_oscillation::NoOscillation::default()),
+            Box::new(last_replica_stays::LastReplicaStays::default()),
             Box::new(phases_legal::PhasesLegal),
             Box::new(finalizer_respected::FinalizerRespected::default()),
             Box::new(no_write_after_lease_lost::NoWriteAfterLeaseLost),

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_engine::settings::Proactive;
-use headstart_engine::{Action, Effect, EffectId, Event, Kind, Now, Outcome, Report, Settings, Time, Wall};
+use headstart_engine::{
+    Action, Consolidation, Effect, EffectId, Event, Kind, Now, Outcome, Report, Settings, Time, Wall,
+};
 
 pub use driver::Call;
 use lease::Lease;
@@ -105,6 +107,7 @@ impl<'a> Processes<'a> {
             batch_max: Duration::from_millis(plan.knobs.batch_max_ms),
             nominate: plan.knobs.nominate,
             proactive: plan.knobs.ahead.as_ref().map(proactive).unwrap_or_default(),
+            consolidation: if plan.knobs.search { Consolidation::Search } else { Consolidation::Compat },
             seed: plan.seed,
             ..Settings::default()
         };

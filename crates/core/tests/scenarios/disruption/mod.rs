@@ -18,6 +18,7 @@ mod speed;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use headstart_core::cron::Cron;
 use headstart_core::disrupt::budget::{Budget, Limit, Window};
 use headstart_core::disrupt::{
     BlockedBy, Consolidation, Decision, Fleet, Member, Options, PodBlock, Policy, Reason, Resident, Search,
@@ -103,7 +104,7 @@ fn budget(text: &str) -> Budget {
     let (text, window) = match text.split_once('@') {
         Some((text, window)) => {
             let (schedule, seconds) = window.split_once('@').unwrap();
-            let opens = schedule.replace('_', " ").parse().ok();
+            let opens = Cron::parse(&schedule.replace('_', " ")).ok();
             (text, Some(Window { opens, seconds: seconds.parse().unwrap() }))
         }
         None => (text, None),

@@ -1,0 +1,240 @@
+//! What decisions about disruption look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headstart_api::NodePool;
+use headstart_api::annotations::DO_NOT_DISRUPT;
+use headstart_api::conditions::nodeclaim as condition;
+use headstart_api::nodepool::ConsolidationPolicy;
+use headstart_api::{Budget as Written, BudgetLimit, DisruptionReason};
+use headstart_core::cron::Cron;
+use headstart_core::disrupt::budget::{Budget, Limit, Window};
+use headstart_core::disrupt::{
+    BlockedBy, Consolidation, Fleet, Member, PodBlock, Policy, Reason, Resident, cost as costs,
+};
+use headstart_intake::Taken;
+
+use crate::claims::settles;
+use crate::disrupt::command::{REPLACES, node_of};
+use crate::disrupt::{Disrupt, is_tainted};
+use crate::provision::Provision;
+use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
+use crate::time::{Now, Wall};
+
+/// How long a node that has just replaced another is left in peace.
+const RESTS: Duration = Duration::from_mins(10);
+
+impl Disrupt {
+    /// All nodes that may be disrupted, with the names of their claims.
+    pub(super) fn fleet(
+        &self,
+        store: &Store,
+        provision: &Provision,
+        taken: Taken,
+        now: Now,
+    ) -> (Fleet, Vec<String>) {
+        let Taken { mut snapshot, residents, .. } = taken;
+        provision.demand.join(&mut snapshot);
+        let waiting = snapshot.pods.len();
+        let mut wanted: BTreeMap<PodKey, Option<u32>> = BTreeMap::new();
+        for resident in residents {
+            let pod = resident.pod.map(|pod| {
+                snapshot.pods.push(pod);
+                snapshot.pods.len() as u32 - 1
+            });
+            wanted.insert((resident.namespace, resident.name), pod);
+        }
+        let pools = self.policies(store);
+        let nominated: BTreeSet<&str> =
+            store.waiting.iter().filter_map(|key| store.pod(key)?.nominated().map(|node| &**node)).collect();
+        let busy: BTreeSet<&str> =
+            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let (mut members, mut names) = (Vec::new(), Vec::new());
+        for (index, known) in (0..).zip(&snapshot.nodes) {
+            let Some(node) = store.nodes.get(&known.name) else { continue };
+            let Some(claim) = store.claim_of_node(node).filter(|claim| claim.is_registered()) else {
+                continue;
+            };
+            let Some(pool) = store.pools.get(claim.pool()) else { continue };
+            let is_out = claim.is_leaving()
+                || node.is_leaving()
+                || is_tainted(node)
+                || busy.contains(claim.name())
+                || self.failures.is_out(now.time, &claim.name().to_owned())
+                || !store.is_ours(&pool.spec.template.spec.node_class_ref);
+            if is_out {
+                continue;
+            }
+            let is_nominated = nominated.contains(node.name())
+                || provision.awaits(claim.name())
+                || is_expected(claim, store);
+            members.push(member(index, claim, node, pool, is_nominated, &wanted, store, now));
+            names.push(claim.name().to_owned());
+        }
+        let seconds = now.wall.0.div_euclid(1000);
+        (Fleet { snapshot, waiting, members, pools, now: seconds, options: self.options }, names)
+    }
+
+    /// What all pools want, and how many nodes they have.
+    fn policies(&self, store: &Store) -> Vec<Policy> {
+        let mut policies: BTreeMap<&str, Policy> = BTreeMap::new();
+        for (name, pool) in &store.pools {
+            policies.insert(name, policy(name, pool));
+        }
+        let busy: BTreeSet<&str> =
+            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        for claim in store.claims.values() {
+            let Some(policy) = policies.get_mut(claim.pool()) else { continue };
+            // COMPAT: an instance that is ending no longer counts, neither among all nodes nor among those that go.
+            if !claim.is_initialized() || claim.is(condition::INSTANCE_TERMINATING) {
+                continue;
+            }
+            let node = node_of(claim, store);
+            policy.nodes += 1;
+            let is_going = claim.is_leaving()
+                || busy.contains(claim.name())
+                || node.is_none_or(|node| node.is_leaving() || is_tainted(node));
+            if is_going {
+                policy.going += 1;
+            } else if node.is_some_and(|node| !node.is_ready()) {
+                policy.unready += 1;
+            }
+        }
+        policies.into_values().collect()
+    }
+}
+
+/// Whether a node has replaced others whose pods have not all left yet.
+fn is_expected(claim: &Claim, store: &Store) -> bool {
+    let replaced = claim.metadata.annotations.get(REPLACES);
+    replaced.is_some_and(|names| names.split(',').any(|name| store.claims.contains_key(name)))
+}
+
+#[expect(clippy::too_many_arguments, reason = "they are what a node is made of")]
+fn member(
+    index: u32,
+    claim: &Claim,
+    node: &Node,
+    pool: &NodePool,
+    is_nominated: bool,
+    wanted: &BTreeMap<PodKey, Option<u32>>,
+    store: &Store,
+    now: Now,
+) -> Member {
+    let mut residents: Vec<Resident> = Vec::new();
+    let mut block: BTreeMap<PodKey, PodBlock> = blocks(node, store, now.wall).collect();
+    for pod in store.pods_on(node.name()).filter(|pod| !pod.is_over()) {
+        let listed = wanted.get(&pod.key()).copied();
+        let mut block = block.remove(&pod.key());
+        if listed == Some(None) && block.is_none() {
+            block = Some(PodBlock { pod: full_name(pod), by: BlockedBy::Nowhere });
+        }
+        residents.push(Resident { pod: listed.flatten(), cost: cost(pod), block });
+    }
+    let settles = settles(claim, claim.status.last_pod_event_time.as_ref(), pool);
+    let waits = pool.spec.disruption.consolidate_after.duration().is_some_and(|after| after.as_nanos() > 0);
+    let replaced = claim.metadata.annotations.contains_key(REPLACES);
+    let seconds = |wall: Wall| wall.0.div_euclid(1000);
+    Member {
+        node: index,
+        pool: claim.pool().into(),
+        capacity: node.capacity().clone(),
+        is_initialized: claim.is_initialized(),
+        is_nominated,
+        do_not_disrupt: node.metadata.annotations.get(DO_NOT_DISRUPT).is_some_and(|text| **text == *"true"),
+        has_grace_period: claim.spec.termination_grace_period.is_some(),
+        is_consolidatable: claim.is(condition::CONSOLIDATABLE),
+        is_restless: waits && settles.is_some_and(|settles| settles > now.wall),
+        rests_until: replaced.then(|| seconds(claim.since(condition::INITIALIZED) + RESTS)),
+        drifted: claim.is(condition::DRIFTED).then(|| seconds(claim.since(condition::DRIFTED))),
+        sick: None,
+        residents,
+    }
+}
+
+/// What evicting a pod costs.
+pub(super) fn cost(pod: &Pod) -> f64 {
+    costs::eviction(pod.cost(), pod.priority())
+}
+
+fn full_name(pod: &Pod) -> Arc<str> {
+    format!("{}/{}", pod.namespace(), pod.name()).into()
+}
+
+/// Pods of a node that may not be moved now, and why.
+pub(super) fn blocks<'s>(
+    node: &'s Node,
+    store: &'s Store,
+    now: Wall,
+) -> impl Iterator<Item = (PodKey, PodBlock)> + 's {
+    let active = store.pods_on(node.name()).filter(|pod| !pod.is_over() && !pod.is_leaving());
+    active.filter_map(move |pod| {
+        let by = if pod.is_protected(now) { Some(BlockedBy::DoNotDisrupt) } else { guarded(pod, store) };
+        by.map(|by| (pod.key(), PodBlock { pod: full_name(pod), by }))
+    })
+}
+
+/// The budgets of pods that keep a pod where it is.
+fn guarded(pod: &Pod, store: &Store) -> Option<BlockedBy> {
+    if pod.is_mirror() || store.guards.is_empty() || pod.tolerates_disruption() {
+        return None;
+    }
+    let shape = pod.shape()?;
+    let of_namespace = store.guards.iter().filter(|((namespace, _), _)| **namespace == **pod.namespace());
+    let about: Vec<_> = of_namespace.filter(|(_, guard)| guard.is_about(&shape.labels)).collect();
+    let named = |(namespace, name): &(String, String)| -> Arc<str> { format!("{namespace}/{name}").into() };
+    match about[..] {
+        [] => None,
+        [(name, guard)] => {
+            let is_free = guard.allowed > 0 || (guard.frees_unready && pod.is_unready());
+            (!is_free).then(|| BlockedBy::Budget(named(name)))
+        }
+        _ => Some(BlockedBy::Budgets(about.iter().map(|(name, _)| named(name)).collect())),
+    }
+}
+
+fn policy(name: &str, pool: &NodePool) -> Policy {
+    let disruption = &pool.spec.disruption;
+    Policy {
+        pool: name.into(),
+        consolidation: match disruption.consolidation_policy {
+            ConsolidationPolicy::WhenEmpty => Consolidation::WhenEmpty,
+            ConsolidationPolicy::WhenEmptyOrUnderutilized => Consolidation::WhenEmptyOrUnderutilized,
+            ConsolidationPolicy::Balanced => Consolidation::Balanced,
+        },
+        consolidates: disruption.consolidate_after.duration().is_some(),
+        is_static: pool.spec.replicas.is_some(),
+        budgets: disruption.budgets.iter().map(budget).collect(),
+        nodes: 0,
+        going: 0,
+        unready: 0,
+        sick: 0,
+    }
+}
+
+fn budget(written: &Written) -> Budget {
+    let reason = |reason: &DisruptionReason| match reason {
+        DisruptionReason::Underutilized => Reason::Underutilized,
+        DisruptionReason::Empty => Reason::Empty,
+        DisruptionReason::Drifted => Reason::Drifted,
+        DisruptionReason::Unhealthy => Reason::Unhealthy,
+    };
+    let window = match (&written.schedule, written.duration) {
+        (None, None) => None,
+        (schedule, duration) => Some(Window {
+            opens: schedule.as_ref().and_then(|line| Cron::parse(line).ok()).filter(|_| duration.is_some()),
+            seconds: duration.map_or(0, |duration| duration.as_nanos() / 1_000_000_000),
+        }),
+    };
+    Budget {
+        reasons: written.reasons.as_ref().map(|reasons| reasons.iter().map(reason).collect()),
+        nodes: match written.limit() {
+            Ok(BudgetLimit::Count(count)) => Limit::Count(count),
+            Ok(BudgetLimit::Percent(percent)) => Limit::Percent(percent),
+            Err(_) => Limit::Unreadable,
+        },
+        window,
+    }
+}

@@ -1,0 +1,280 @@
+//! Which nodes are taken away by our own will, and how: marked, replaced, and only then removed.
+//!
+//! `fleet` is what the decision looks at, `core::disrupt` decides, `command` carries out. Everything that must survive a
+//! restart is on the objects: the taint, the condition that says why, and on replacements the names of what they replace.
+
+mod command;
+mod fleet;
+mod tell;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headstart_api::conditions::nodeclaim as condition;
+use headstart_api::taints;
+use headstart_core::disrupt::{Fleet, Move, Options, Reason, Search, decide};
+use serde_json::{Value, json};
+
+use crate::action::{Effect, Part};
+use crate::capacity::{Capacity, Mood};
+use crate::drain;
+use crate::errands::Errand;
+use crate::kind::Kind;
+use crate::out::Out;
+use crate::provision::{Provision, Strikes};
+use crate::settings::{Consolidation, Settings};
+use crate::store::{Claim, Node, Store, Touched};
+use crate::time::Time;
+use command::Command;
+
+/// How often all nodes are looked at while things change.
+const LOOK: Duration = Duration::from_secs(10);
+/// How soon they are looked at again after something was begun.
+const GO_ON: Duration = Duration::from_secs(1);
+/// How often they are looked at when nothing changes: time alone opens windows and ends protections.
+const LOOK_ANYWAY: Duration = Duration::from_mins(5);
+/// For how long a saving must be there before it is made use of.
+const CONFIRMED: Duration = Duration::from_secs(15);
+
+/// Nodes that are taken away by our own will.
+#[derive(Debug)]
+pub(crate) struct Disrupt {
+    is_on: bool,
+    options: Options,
+    /// What is being carried out, by the first claim that is to go.
+    commands: BTreeMap<String, Command>,
+    /// Since when claims are proposed for removal, and why.
+    proposed: BTreeMap<String, (Reason, Time)>,
+    /// Claims whose removal failed.
+    failures: Strikes<String>,
+    /// Nodes with the mark of those that go, and claims that say why they go.
+    tainted: BTreeSet<String>,
+    reasoned: BTreeSet<String>,
+    looked: Option<Time>,
+    /// Whether something was begun then.
+    goes_on: bool,
+    is_dirty: bool,
+    again: Option<Time>,
+    /// For each pool and reason how many nodes may be going at once.
+    pub(crate) allowed: Vec<(Arc<str>, Reason, u32)>,
+    /// For each reason how many nodes could go.
+    pub(crate) eligible: Vec<(Reason, usize)>,
+}
+
+impl Disrupt {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let search = match settings.consolidation {
+            Consolidation::Compat => Search::Compat,
+            Consolidation::Search => Search::Wide,
+        };
+        Self {
+            is_on: settings.disruption,
+            options: Options { search, spot_to_spot: settings.spot_to_spot },
+            commands: BTreeMap::new(),
+            proposed: BTreeMap::new(),
+            failures: command::strikes(settings.seed),
+            tainted: BTreeSet::new(),
+            reasoned: BTreeSet::new(),
+            looked: None,
+            goes_on: false,
+            is_dirty: true,
+            again: None,
+            allowed: Vec::new(),
+            eligible: Vec::new(),
+        }
+    }
+
+    pub(crate) fn on(&mut self, touched: &Touched, store: &Store) {
+        match touched {
+            Touched::Node { name, .. } => {
+                let is_marked = |node: &Node| is_tainted(node) && !node.is_leaving();
+                set(&mut self.tainted, name, store.nodes.get(name).is_some_and(is_marked));
+            }
+            Touched::Claim { name, .. } => {
+                let is_marked = |claim: &Claim| claim.is(condition::DISRUPTION_REASON) && !claim.is_leaving();
+                set(&mut self.reasoned, name, store.claims.get(name).is_some_and(is_marked));
+            }
+            Touched::Pod { .. } | Touched::Pool { .. } | Touched::Other(Kind::PodDisruptionBudget) => {}
+            _ => return,
+        }
+        self.is_dirty = true;
+    }
+
+    /// Forgets what only this process knows.
+    pub(crate) fn forget(&mut self) {
+        self.commands.clear();
+        self.proposed.clear();
+        self.looked = None;
+        (self.is_dirty, self.goes_on) = (true, false);
+    }
+
+    pub(crate) fn wake(&self) -> Option<Time> {
+        if !self.is_on {
+            return None;
+        }
+        let give_up = self.commands.values().map(|command| command.deadline(self.commands.len())).min();
+        [self.looked.map(|_| self.next_look()), self.again, give_up].into_iter().flatten().min()
+    }
+
+    fn next_look(&self) -> Time {
+        let Some(looked) = self.looked else { return Time(0) };
+        if self.goes_on {
+            return looked + GO_ON;
+        }
+        if self.is_dirty {
+            return looked + LOOK;
+        }
+        let confirmed = self.proposed.values().map(|(_, since)| *since + CONFIRMED).min();
+        let sooner = [confirmed, self.failures.next(looked)].into_iter().flatten().min();
+        sooner.map_or(looked + LOOK_ANYWAY, |sooner| sooner.clamp(looked + LOOK, looked + LOOK_ANYWAY))
+    }
+
+    pub(crate) fn poll(
+        &mut self,
+        store: &mut Store,
+        capacity: &mut Capacity,
+        provision: &mut Provision,
+        out: &mut Out<'_>,
+    ) {
+        if !self.is_on {
+            return;
+        }
+        self.again = None;
+        if self.looked.is_none() {
+            // What a predecessor began is found on the objects; new decisions wait until things have settled.
+            self.resume(store, out.now.time);
+            self.looked = Some(out.now.time);
+        }
+        self.advance(store, capacity, provision, out);
+        self.clean_up(store, out);
+        // Without budgets of pods nothing may be evicted.
+        let is_informed = store.is_listed(Kind::PodDisruptionBudget) && provision.demand.is_known();
+        if is_informed && self.next_look() <= out.now.time {
+            (self.looked, self.is_dirty, self.goes_on) = (Some(out.now.time), false, false);
+            self.look(store, capacity, provision, out);
+            self.advance(store, capacity, provision, out);
+        }
+    }
+
+    /// Decides which nodes go.
+    fn look(
+        &mut self,
+        store: &mut Store,
+        capacity: &mut Capacity,
+        provision: &mut Provision,
+        out: &mut Out<'_>,
+    ) {
+        let types = capacity.types(out.now.time, Mood::Picky);
+        let taken = provision.with_residents(store, &types, out.now.time);
+        let (fleet, names) = self.fleet(store, provision, taken, out.now);
+        if fleet.members.is_empty() {
+            self.proposed.clear();
+            return;
+        }
+        let mut decision = decide(&fleet);
+        tell::decision(&fleet, &names, &decision, store, out);
+        self.allowed = std::mem::take(&mut decision.allowed);
+        self.eligible = std::mem::take(&mut decision.eligible);
+        for chosen in self.confirmed(&names, decision.moves, out.now.time) {
+            self.goes_on = true;
+            self.start(&fleet, &names, &chosen, out);
+        }
+    }
+
+    /// Moves that may be made now; savings must have been there for a while.
+    fn confirmed(&mut self, names: &[String], moves: Vec<Move>, now: Time) -> Vec<Move> {
+        let before = std::mem::take(&mut self.proposed);
+        let mut confirmed = Vec::new();
+        for chosen in moves {
+            let mut since = now;
+            if matches!(chosen.reason, Reason::Empty | Reason::Underutilized) {
+                let each = chosen.members.iter().map(|member| &names[*member as usize]).map(|name| {
+                    let known = before.get(name).filter(|(reason, _)| *reason == chosen.reason);
+                    let since = known.map_or(now, |(_, since)| *since);
+                    self.proposed.insert(name.clone(), (chosen.reason, since));
+                    since
+                });
+                // The newest counts.
+                since = each.max().unwrap_or(now);
+                if since + CONFIRMED > now {
+                    continue;
+                }
+            }
+            debug_assert!(since <= now, "nothing is proposed in the future");
+            confirmed.push(chosen);
+        }
+        confirmed
+    }
+
+    /// Begins to carry out a move.
+    fn start(&mut self, fleet: &Fleet, names: &[String], chosen: &Move, out: &mut Out<'_>) {
+        let members: Vec<String> =
+            chosen.members.iter().map(|member| names[*member as usize].clone()).collect();
+        let Some(first) = members.first().cloned() else { return };
+        for name in &members {
+            self.proposed.remove(name);
+        }
+        tell::start(fleet, chosen, &members, out);
+        self.commands.insert(first, Command::new(chosen, members, out.now.time));
+    }
+
+    /// Takes marks off whatever nobody is about to remove.
+    fn clean_up(&mut self, store: &Store, out: &mut Out<'_>) {
+        let busy: BTreeSet<&str> =
+            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let mut again = self.again;
+        for name in &self.tainted {
+            let Some(node) = store.nodes.get(name) else { continue };
+            let Some(claim) = store.claim_of_node(node) else { continue };
+            if claim.is_leaving() || busy.contains(claim.name()) {
+                continue;
+            }
+            let patch = json!({
+                "metadata": { "resourceVersion": node.metadata.version() },
+                "spec": { "taints": without_mark(node) },
+            });
+            let object = node.metadata.object(Kind::Node);
+            let errand = Errand::Node(name.clone());
+            let effect = Effect::Patch { object, part: Part::Main, patch };
+            ask(&errand, effect, &mut again, out);
+        }
+        for name in &self.reasoned {
+            let Some(claim) = store.claims.get(name) else { continue };
+            if busy.contains(name.as_str()) || claim.is_assumed {
+                continue;
+            }
+            if let Some(effect) = drain::unsaid(claim, condition::DISRUPTION_REASON) {
+                ask(&Errand::Claim(name.clone()), effect, &mut again, out);
+            }
+        }
+        self.again = again;
+    }
+}
+
+fn set(all: &mut BTreeSet<String>, name: &str, is_in: bool) {
+    if is_in {
+        all.insert(name.to_owned());
+    } else {
+        all.remove(name);
+    }
+}
+
+/// Asks for an effect; if it failed a moment ago, says when to try again.
+fn ask(errand: &Errand, effect: Effect, again: &mut Option<Time>, out: &mut Out<'_>) -> bool {
+    let is_asked = out.ask(errand.clone(), effect);
+    if let Some(until) = out.errands.until(errand).filter(|_| !is_asked) {
+        *again = Some(again.map_or(until, |known| known.min(until)));
+    }
+    is_asked
+}
+
+fn is_tainted(node: &Node) -> bool {
+    node.has_taint(taints::DISRUPTED, taints::NO_SCHEDULE)
+}
+
+/// The taints of a node without the mark of those that go.
+fn without_mark(node: &Node) -> Vec<Value> {
+    let others = node.taints().iter().filter(|taint| taint.key != taints::DISRUPTED);
+    others.filter_map(|taint| serde_json::to_value(taint).ok()).collect()
+}

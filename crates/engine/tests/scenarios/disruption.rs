@@ -1,0 +1,154 @@
+//! Nodes that are taken away by our own will.
+
+use headstart_core::cloud::Instance;
+use headstart_engine::{Effect, Fact, Kind, Outcome, Part};
+use serde_json::{Value, json};
+
+use crate::story::{CREATED, Story, class, pod, pool, running_claim};
+use crate::{count, deletes, instance, is_create};
+
+/// A pool with this disruption block.
+fn pool_with(disruption: &Value) -> Value {
+    let mut pool = pool(9);
+    pool["spec"]["disruption"] = disruption.clone();
+    pool
+}
+
+/// A claim whose instance is of a known kind, and its node.
+fn in_service(name: &str, of_type: &str) -> [Value; 2] {
+    let id = format!("kwok://{name}");
+    let labels = json!({
+        "karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": of_type,
+        "topology.kubernetes.io/zone": "test-zone-a", "karpenter.sh/capacity-type": "on-demand",
+        "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
+        "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+    });
+    let mut claim = running_claim(name, &id);
+    claim["metadata"]["labels"] = labels.clone();
+    claim["metadata"]["uid"] = json!(format!("uid-{name}"));
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": labels, "finalizers": ["karpenter.sh/termination"] },
+        "spec": { "providerID": id },
+        "status": {
+            "capacity": { "cpu": "4", "memory": "8Gi", "pods": "110" },
+            "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" },
+            "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": CREATED }],
+        },
+    });
+    [claim, node]
+}
+
+fn bound(name: &str, node: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["nodeName"] = json!(node);
+    pod["status"] = json!({ "phase": "Running", "startTime": CREATED });
+    pod["metadata"]["labels"] = json!({ "app": "web" });
+    pod
+}
+
+/// A cloud that runs what the claims say.
+fn cloud(names: &'static [&'static str]) -> impl FnMut(&Effect) -> Option<Outcome> {
+    let all: Vec<Instance> =
+        names.iter().map(|name| instance(&format!("kwok://{name}"), &format!("uid-{name}"))).collect();
+    move |effect| match effect {
+        Effect::Instances => Some(Outcome::Done(Fact::Instances(all.clone()))),
+        Effect::Inspect(id) => {
+            let found = all.iter().find(|instance| instance.id == *id)?;
+            Some(Outcome::Done(Fact::Instance(Box::new(found.clone()))))
+        }
+        _ => None,
+    }
+}
+
+fn taints(effect: &Effect, name: &str) -> Option<usize> {
+    let Effect::Patch { object, part: Part::Main, patch } = effect else { return None };
+    let taints = patch.pointer("/spec/taints")?.as_array()?;
+    (object.kind == Kind::Node && object.name == name).then_some(taints.len())
+}
+
+fn says_why(effect: &Effect) -> bool {
+    let Effect::Patch { object, part: Part::Status, patch } = effect else { return false };
+    let said = patch.pointer("/status/conditions").and_then(Value::as_array);
+    let why = |c: &Value| c["type"] == "DisruptionReason" && c["status"] == "True";
+    object.kind == Kind::NodeClaim && said.is_some_and(|all| all.iter().any(why))
+}
+
+fn objects(pool: Value, nodes: &[[Value; 2]], more: &[Value]) -> Vec<Value> {
+    let mut all = vec![pool, class()];
+    all.extend(nodes.iter().flatten().cloned());
+    all.extend(more.iter().cloned());
+    all
+}
+
+#[test]
+fn an_empty_node_is_marked_before_it_is_removed() {
+    let nodes = [in_service("a", "c-4x-amd64-linux")];
+    let mut story = Story::begin(&objects(pool_with(&json!({})), &nodes, &[]));
+    let early = story.play(8_000, cloud(&["a"]));
+    assert_eq!(count(&early, |effect| taints(effect, "a").is_some()), 0, "it must stay empty for a while");
+    let effects = story.play(60_000, cloud(&["a"]));
+    let tainted = effects.iter().position(|effect| taints(effect, "a") == Some(1)).unwrap();
+    let said = effects.iter().position(says_why).unwrap();
+    let deleted = effects.iter().position(|effect| deletes(effect, Kind::NodeClaim)).unwrap();
+    assert!(tainted < deleted && said < deleted, "{effects:?}");
+}
+
+#[test]
+fn budgets_of_nought_and_policies_of_never_keep_everything() {
+    for disruption in [
+        json!({ "budgets": [{ "nodes": "0" }] }),
+        json!({ "consolidateAfter": "Never" }),
+        json!({ "budgets": [{ "nodes": "5", "schedule": "nonsense", "duration": "1h" }] }),
+    ] {
+        let nodes = [in_service("a", "c-4x-amd64-linux")];
+        let mut story = Story::begin(&objects(pool_with(&disruption), &nodes, &[]));
+        let effects = story.play(120_000, cloud(&["a"]));
+        assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 0, "{disruption}");
+    }
+}
+
+#[test]
+fn pods_that_may_not_be_evicted_keep_their_node() {
+    let nodes = [in_service("a", "c-4x-amd64-linux"), in_service("b", "c-4x-amd64-linux")];
+    let guard = |allowed: u32| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "selector": { "matchLabels": { "app": "web" } } },
+            "status": { "disruptionsAllowed": allowed },
+        })
+    };
+    for (allowed, expected) in [(0, 0), (1, 1)] {
+        let more = [bound("p", "a"), bound("q", "b"), guard(allowed)];
+        let mut story = Story::begin(&objects(pool_with(&json!({})), &nodes, &more));
+        let effects = story.play(60_000, cloud(&["a", "b"]));
+        let removed = count(&effects, |effect| deletes(effect, Kind::NodeClaim));
+        assert_eq!(removed, expected, "{allowed} pods may go: {effects:?}");
+    }
+}
+
+#[test]
+fn what_a_predecessor_marked_and_did_not_replace_is_let_be() {
+    let mut nodes = [in_service("a", "c-4x-amd64-linux")];
+    nodes[0][1]["spec"]["taints"] = json!([{ "key": "karpenter.sh/disrupted", "effect": "NoSchedule" }]);
+    let frozen = pool_with(&json!({ "budgets": [{ "nodes": "0" }] }));
+    let mut story = Story::begin(&objects(frozen, &nodes, &[bound("p", "a")]));
+    let effects = story.play(5_000, cloud(&["a"]));
+    let all = [&story.began[..], &effects[..]].concat();
+    assert_eq!(count(&all, |effect| taints(effect, "a") == Some(0)), 1, "{all:?}");
+}
+
+#[test]
+fn a_node_that_drifted_is_replaced_first_and_removed_when_that_is_ready() {
+    let mut nodes = [in_service("a", "c-4x-amd64-linux")];
+    nodes[0][0]["metadata"]["annotations"] =
+        json!({ "karpenter.sh/nodepool-hash": "other", "karpenter.sh/nodepool-hash-version": "v3" });
+    let mut story = Story::begin(&objects(pool_with(&json!({})), &nodes, &[bound("p", "a")]));
+    let effects = story.play(60_000, cloud(&["a"]));
+    let made = effects.iter().find(|effect| is_create(effect));
+    let Some(Effect::Create { object, .. }) = made else { panic!("{effects:?}") };
+    assert_eq!(object["metadata"]["annotations"]["headstart.dev/replaces"], "a");
+    let removed = count(&effects, |effect| deletes(effect, Kind::NodeClaim));
+    assert_eq!(removed, 0, "its replacement is not ready");
+}

@@ -1,0 +1,71 @@
+//! Of several running pods of a workload not all are evicted before another one runs.
+
+use std::collections::BTreeMap;
+
+use headstart_engine::Kind;
+
+use super::{Broken, Check};
+use crate::api::{Actor, label, number, text};
+use crate::controllers::NAMESPACE;
+use crate::ground::{Fact, Ground};
+use crate::plan::WorkloadKind;
+use crate::timeline::Moment;
+
+/// How long the last one waits for another at least; stamps are in whole seconds, and clocks may differ.
+const LAST_STAYS: u64 = 5 * 60_000 - 10_000;
+
+/// Apps with at least two running pods, of which none was taken away by anybody but us since.
+#[derive(Default)]
+pub(super) struct LastReplicaStays {
+    several: BTreeMap<String, Moment>,
+}
+
+impl Check for LastReplicaStays {
+    fn name(&self) -> &'static str {
+        "last_replica_stays"
+    }
+
+    fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Broken> {
+        let Fact::Changed(Kind::Pod, index) = fact else { return Ok(()) };
+        let entry = &ground.api.log(Kind::Pod)[*index];
+        let Some(app) = label(&entry.object, "app") else { return Ok(()) };
+        let is_replicated = |kind: WorkloadKind| kind == WorkloadKind::Replicas;
+        if !ground.plan.workloads.iter().any(|w| w.name == app && is_replicated(w.kind)) {
+            return Ok(());
+        }
+        let runs = |pod: &serde_json::Value| {
+            text(pod, "/status/phase") == "Running" && pod.pointer("/metadata/deletionTimestamp").is_none()
+        };
+        let was_running = entry.before.as_ref().is_some_and(|pod| runs(pod));
+        let running = ground.api.running(app);
+        if running >= 2 {
+            self.several.insert(app.to_owned(), ground.now());
+            return Ok(());
+        }
+        if !was_running || runs(&entry.object) {
+            return Ok(());
+        }
+        if !matches!(entry.by, Actor::Process(_)) {
+            // Somebody else took a pod away, which we may not have known.
+            self.several.remove(app);
+            return Ok(());
+        }
+        let Some(since) = self.several.get(app).copied().filter(|_| running == 0) else { return Ok(()) };
+        // Whoever wants none is not robbed of any.
+        let owner = ground.api.get(Kind::ReplicaSet, &format!("{NAMESPACE}/{app}"));
+        if owner.is_none_or(|owner| number(owner, "/spec/replicas") < 2) {
+            return Ok(());
+        }
+        let node = format!("/{}", text(&entry.object, "/spec/nodeName"));
+        let drains = ground.api.get(Kind::Node, &node).and_then(|node| {
+            node.pointer("/metadata/deletionTimestamp").and_then(serde_json::Value::as_str).map(str::to_owned)
+        });
+        let forced = ground.plan.pools.iter().any(|pool| pool.grace_s.is_some());
+        let is_late = ground.now().since(since) >= LAST_STAYS;
+        if forced || is_late || drains.is_none() {
+            return Ok(());
+        }
+        let message = format!("the last running pod of {app} was evicted, {since} it had several");
+        Err(Broken::new(message).about(Kind::Pod, entry.key.to_string()))
+    }
+}
