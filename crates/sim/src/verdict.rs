@@ -22,6 +22,9 @@ const GLANCE: u64 = 10_000;
 /// How long everything must stay finished.
 const STAYS: u64 = 5 * 60_000;
 
+/// How long nodes that nobody needs may go one by one, as budgets want it, when all is finished.
+const TIDIES_UP: u64 = 2 * 3_600_000;
+
 /// What became of a run.
 #[derive(Debug)]
 pub struct Verdict {
@@ -131,7 +134,8 @@ fn run(world: &mut World<'_>) -> Result<(), Violation> {
                 return Ok(());
             }
         } else if unfinished.is_empty() {
-            if now.since(*quiet_since.get_or_insert(now)) >= STAYS {
+            let stayed = now.since(*quiet_since.get_or_insert(now));
+            if stayed >= TIDIES_UP || (stayed >= STAYS && world.is_at_rest()) {
                 return world.end();
             }
         } else {

@@ -94,6 +94,11 @@ impl<'a> World<'a> {
         self.checks.glance(&self.ground)
     }
 
+    /// Whether nothing has to come to rest any more.
+    pub fn is_at_rest(&self) -> bool {
+        self.checks.are_at_rest(&self.ground)
+    }
+
     /// Checks what must hold when everything is done.
     pub fn end(&mut self) -> Result<(), Violation> {
         self.checks.end(&self.ground)

@@ -27,7 +27,7 @@ impl Pass<'_> {
         }
         for member in self.taking_turns(candidates) {
             if self.left(member, Reason::Underutilized) == 0 {
-                self.stays(member, Reason::Underutilized, Why::Budget);
+                self.stays(member, Reason::Underutilized, Why::Budget(Reason::Underutilized));
                 continue;
             }
             let price = self.price(&[member]);

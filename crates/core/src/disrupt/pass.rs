@@ -285,7 +285,7 @@ impl<'a> Pass<'a> {
         self.sort_by_ratio(&mut empty);
         for member in empty {
             if self.left(member, Reason::Empty) == 0 {
-                self.stays(member, Reason::Empty, Why::Budget);
+                self.stays(member, Reason::Empty, Why::Budget(Reason::Empty));
                 continue;
             }
             // Pods that are glad to go are not asked whether they find another place.

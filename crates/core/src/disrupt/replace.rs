@@ -77,7 +77,7 @@ impl Pass<'_> {
             // A node that never was of use is missed by nobody.
             let is_counted = self.member(*member).is_initialized;
             if is_counted && self.left(*member, reason) == 0 {
-                self.stays(*member, reason, Why::Budget);
+                self.stays(*member, reason, Why::Budget(reason));
                 continue;
             }
             match self.rehouse(&[*member], reason, usize::MAX) {

@@ -76,7 +76,7 @@ impl Pass<'_> {
             return;
         }
         if self.left(member, Reason::Underutilized) == 0 {
-            self.stays(member, Reason::Underutilized, Why::Budget);
+            self.stays(member, Reason::Underutilized, Why::Budget(Reason::Underutilized));
             return;
         }
         let price = self.price(&[member]);

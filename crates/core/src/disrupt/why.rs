@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::disrupt::Reason;
 use crate::explain::Obstacle;
 use crate::price::Price;
 
@@ -37,8 +38,8 @@ pub enum Why {
     Resting,
     /// What it is or costs is not known.
     Unpriced,
-    /// The budget of its pool is used up.
-    Budget,
+    /// The budget of its pool for this reason is used up.
+    Budget(Reason),
     /// A pod of it would have no place.
     Nowhere {
         /// The pod, as `namespace/name`.
@@ -138,7 +139,7 @@ impl fmt::Display for Why {
             Self::NotYet => f.write_str("Node isn't consolidatable yet"),
             Self::Resting => f.write_str("Node has just replaced another"),
             Self::Unpriced => f.write_str("Instance type, zone or capacity type of the node is not known"),
-            Self::Budget => f.write_str("No allowed disruptions due to blocking budget"),
+            Self::Budget(_) => f.write_str("No allowed disruptions due to blocking budget"),
             Self::Nowhere { pod, obstacle: Some(obstacle) } => {
                 write!(f, "Not all pods would schedule, {pod} => {obstacle}")
             }

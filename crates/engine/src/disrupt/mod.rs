@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use headstart_api::conditions::nodeclaim as condition;
 use headstart_api::taints;
-use headstart_core::disrupt::{Fleet, Move, Options, Reason, Search, decide};
+use headstart_core::disrupt::{Decision, Fleet, Move, Options, Reason, Search, Why, decide};
 use serde_json::{Value, json};
 
 use crate::action::{Effect, Part};
@@ -37,6 +37,16 @@ const LOOK_ANYWAY: Duration = Duration::from_mins(5);
 /// For how long a saving must be there before it is made use of.
 const CONFIRMED: Duration = Duration::from_secs(15);
 
+/// What has happened since all nodes were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    None,
+    /// Something changed.
+    Some,
+    /// Something was begun, or what was in the way is gone.
+    Pressing,
+}
+
 /// Nodes that are taken away by our own will.
 #[derive(Debug)]
 pub(crate) struct Disrupt {
@@ -52,9 +62,10 @@ pub(crate) struct Disrupt {
     tainted: BTreeSet<String>,
     reasoned: BTreeSet<String>,
     looked: Option<Time>,
-    /// Whether something was begun then.
-    goes_on: bool,
-    is_dirty: bool,
+    /// What has happened since.
+    news: News,
+    /// Whether budgets kept nodes then that would have gone.
+    is_held_up: bool,
     again: Option<Time>,
     /// For each pool and reason how many nodes may be going at once.
     pub(crate) allowed: Vec<(Arc<str>, Reason, u32)>,
@@ -77,8 +88,8 @@ impl Disrupt {
             tainted: BTreeSet::new(),
             reasoned: BTreeSet::new(),
             looked: None,
-            goes_on: false,
-            is_dirty: true,
+            news: News::Some,
+            is_held_up: false,
             again: None,
             allowed: Vec::new(),
             eligible: Vec::new(),
@@ -91,14 +102,17 @@ impl Disrupt {
                 let is_marked = |node: &Node| is_tainted(node) && !node.is_leaving();
                 set(&mut self.tainted, name, store.nodes.get(name).is_some_and(is_marked));
             }
-            Touched::Claim { name, .. } => {
+            Touched::Claim { name, gone } => {
+                if gone.is_some() && self.is_held_up {
+                    self.news = News::Pressing;
+                }
                 let is_marked = |claim: &Claim| claim.is(condition::DISRUPTION_REASON) && !claim.is_leaving();
                 set(&mut self.reasoned, name, store.claims.get(name).is_some_and(is_marked));
             }
             Touched::Pod { .. } | Touched::Pool { .. } | Touched::Other(Kind::PodDisruptionBudget) => {}
             _ => return,
         }
-        self.is_dirty = true;
+        self.news = self.news.max(News::Some);
     }
 
     /// Forgets what only this process knows.
@@ -106,7 +120,7 @@ impl Disrupt {
         self.commands.clear();
         self.proposed.clear();
         self.looked = None;
-        (self.is_dirty, self.goes_on) = (true, false);
+        self.news = News::Some;
     }
 
     pub(crate) fn wake(&self) -> Option<Time> {
@@ -119,13 +133,13 @@ impl Disrupt {
 
     fn next_look(&self) -> Time {
         let Some(looked) = self.looked else { return Time(0) };
-        if self.goes_on {
-            return looked + GO_ON;
+        match self.news {
+            News::Pressing => return looked + GO_ON,
+            News::Some => return looked + LOOK,
+            News::None => {}
         }
-        if self.is_dirty {
-            return looked + LOOK;
-        }
-        let confirmed = self.proposed.values().map(|(_, since)| *since + CONFIRMED).min();
+        let confirmed = self.proposed.values().map(|(_, since)| *since + CONFIRMED);
+        let confirmed = confirmed.filter(|confirmed| *confirmed > looked).min();
         let sooner = [confirmed, self.failures.next(looked)].into_iter().flatten().min();
         sooner.map_or(looked + LOOK_ANYWAY, |sooner| sooner.clamp(looked + LOOK, looked + LOOK_ANYWAY))
     }
@@ -151,7 +165,7 @@ impl Disrupt {
         // Without budgets of pods nothing may be evicted.
         let is_informed = store.is_listed(Kind::PodDisruptionBudget) && provision.demand.is_known();
         if is_informed && self.next_look() <= out.now.time {
-            (self.looked, self.is_dirty, self.goes_on) = (Some(out.now.time), false, false);
+            (self.looked, self.news) = (Some(out.now.time), News::None);
             self.look(store, capacity, provision, out);
             self.advance(store, capacity, provision, out);
         }
@@ -176,32 +190,37 @@ impl Disrupt {
         tell::decision(&fleet, &names, &decision, store, out);
         self.allowed = std::mem::take(&mut decision.allowed);
         self.eligible = std::mem::take(&mut decision.eligible);
-        for chosen in self.confirmed(&names, decision.moves, out.now.time) {
-            self.goes_on = true;
+        self.is_held_up = decision.blocked.iter().any(|(_, why)| matches!(why, Why::Budget(_)));
+        for chosen in self.confirmed(&names, decision, out.now.time) {
+            self.news = News::Pressing;
             self.start(&fleet, &names, &chosen, out);
         }
     }
 
     /// Moves that may be made now; savings must have been there for a while.
-    fn confirmed(&mut self, names: &[String], moves: Vec<Move>, now: Time) -> Vec<Move> {
+    fn confirmed(&mut self, names: &[String], decision: Decision, now: Time) -> Vec<Move> {
         let before = std::mem::take(&mut self.proposed);
+        let since = |name: &String, reason: Reason| {
+            before.get(name).filter(|(known, _)| *known == reason).map_or(now, |(_, since)| *since)
+        };
+        // Nobody misses those either whose turn is yet to come.
+        let empty = decision.blocked.iter().filter(|(_, why)| *why == Why::Budget(Reason::Empty));
+        for name in empty.map(|(member, _)| &names[*member as usize]) {
+            self.proposed.insert(name.clone(), (Reason::Empty, since(name, Reason::Empty)));
+        }
         let mut confirmed = Vec::new();
-        for chosen in moves {
-            let mut since = now;
+        for chosen in decision.moves {
             if matches!(chosen.reason, Reason::Empty | Reason::Underutilized) {
                 let each = chosen.members.iter().map(|member| &names[*member as usize]).map(|name| {
-                    let known = before.get(name).filter(|(reason, _)| *reason == chosen.reason);
-                    let since = known.map_or(now, |(_, since)| *since);
+                    let since = since(name, chosen.reason);
                     self.proposed.insert(name.clone(), (chosen.reason, since));
                     since
                 });
                 // The newest counts.
-                since = each.max().unwrap_or(now);
-                if since + CONFIRMED > now {
+                if each.max().unwrap_or(now) + CONFIRMED > now {
                     continue;
                 }
             }
-            debug_assert!(since <= now, "nothing is proposed in the future");
             confirmed.push(chosen);
         }
         confirmed

@@ -11,7 +11,7 @@ use crate::ground::{Fact, Ground};
 use crate::plan::WorkloadKind;
 use crate::timeline::Moment;
 
-/// How long the last one waits for another at least; stamps are in whole seconds, and clocks may differ.
+/// How long the last one waits for another at least, from the beginning of its node's drain on; stamps are in whole seconds, and clocks may differ.
 const LAST_STAYS: u64 = 5 * 60_000 - 10_000;
 
 /// Apps with at least two running pods, of which none was taken away by anybody but us since.
@@ -34,7 +34,7 @@ impl Check for LastReplicaStays {
             return Ok(());
         }
         let runs = |pod: &serde_json::Value| {
-            text(pod, "/status/phase") == "Running" && pod.pointer("/metadata/deletionTimestamp").is_none()
+            text(pod, "/status/phase") == "Running" && text(pod, "/metadata/deletionTimestamp").is_empty()
         };
         let was_running = entry.before.as_ref().is_some_and(|pod| runs(pod));
         let running = ground.api.running(app);
@@ -57,12 +57,11 @@ impl Check for LastReplicaStays {
             return Ok(());
         }
         let node = format!("/{}", text(&entry.object, "/spec/nodeName"));
-        let drains = ground.api.get(Kind::Node, &node).and_then(|node| {
-            node.pointer("/metadata/deletionTimestamp").and_then(serde_json::Value::as_str).map(str::to_owned)
-        });
+        let drains = ground.api.get(Kind::Node, &node).map(|node| text(node, "/metadata/deletionTimestamp"));
+        let Some(drains) = drains.and_then(Moment::of_stamp) else { return Ok(()) };
         let forced = ground.plan.pools.iter().any(|pool| pool.grace_s.is_some());
-        let is_late = ground.now().since(since) >= LAST_STAYS;
-        if forced || is_late || drains.is_none() {
+        let is_late = ground.now().since(since.min(drains)) >= LAST_STAYS;
+        if forced || is_late {
             return Ok(());
         }
         let message = format!("the last running pod of {app} was evicted, {since} it had several");

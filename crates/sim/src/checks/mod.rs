@@ -38,6 +38,12 @@ pub(crate) trait Check {
         Ok(())
     }
 
+    /// Whether it would hold if the run were over now and nothing more happened.
+    fn is_at_rest(&self, ground: &Ground) -> bool {
+        let _ = ground;
+        true
+    }
+
     /// The run is over, and all that could be finished is.
     fn end(&mut self, ground: &Ground) -> Result<(), Broken> {
         let _ = ground;
@@ -113,6 +119,11 @@ impl Checks {
             check.glance(ground).map_err(|broken| broken.by(check.name(), ground))?;
         }
         Ok(())
+    }
+
+    /// Whether nothing has to come to rest any more.
+    pub(crate) fn are_at_rest(&self, ground: &Ground) -> bool {
+        self.all.iter().all(|check| check.is_at_rest(ground))
     }
 
     /// The run is over.

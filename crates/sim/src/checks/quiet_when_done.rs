@@ -27,9 +27,13 @@ impl Check for QuietWhenDone {
         Ok(())
     }
 
+    fn is_at_rest(&self, ground: &Ground) -> bool {
+        self.last.as_ref().is_none_or(|(at, _)| *at + QUIET <= ground.now())
+    }
+
     fn end(&mut self, ground: &Ground) -> Result<(), Broken> {
         match &self.last {
-            Some((at, what)) if *at + QUIET > ground.now() => {
+            Some((at, what)) if !self.is_at_rest(ground) => {
                 Err(Broken::new(format!("all is done, and yet at {at} {what}")))
             }
             _ => Ok(()),
