@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt, stream};
-use headstart_intake::{Document, World};
+use headstart_intake::Document;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -66,6 +66,22 @@ const KINDS: [Kind; 20] = [
     kind("RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses", "pods to be made have no overhead"),
 ];
 
+/// What matters only to those who take nodes away.
+const OF_NODES: [Kind; 1] = [kind(
+    "PodDisruptionBudget",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "pods that they protect are taken to be free to move",
+)];
+
+/// What is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Where pods go.
+    Pods,
+    /// Which nodes may go as well.
+    Nodes,
+}
+
 /// Objects asked for at once: few enough that a page is small beside what is kept of all of them.
 const PAGE: usize = 500;
 /// Kinds read at once.
@@ -87,29 +103,28 @@ struct PageMeta {
     next: Option<String>,
 }
 
-/// What has been read so far.
-#[derive(Default)]
-struct Intake {
-    world: World,
+/// What becomes of objects, and what is known of the reading so far.
+struct Intake<F> {
+    take: F,
     objects: usize,
     decoding: Duration,
     warnings: Vec<String>,
 }
 
-/// Reads all objects that decide where pods go; also says how long decoding them took.
+/// Reads all objects that decide about something; says how long taking them took.
 ///
 /// Whatever cannot be read but can be done without becomes a warning on standard error.
-pub(crate) fn read(access: &Access) -> anyhow::Result<(World, Duration)> {
+pub(crate) fn read(access: &Access, about: About, take: impl FnMut(Document)) -> anyhow::Result<Duration> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let intake = runtime.block_on(async {
         let server = Server::connect(access).await?;
-        server.read_all().await
+        server.read_all(about, take).await
     })?;
     for warning in &intake.warnings {
         eprintln!("warning: {warning}");
     }
-    Ok((intake.world, intake.decoding))
+    Ok(intake.decoding)
 }
 
 struct Server {
@@ -129,10 +144,11 @@ impl Server {
         Ok(Self { client, url, via })
     }
 
-    async fn read_all(&self) -> anyhow::Result<Intake> {
-        let intake = RefCell::new(Intake::default());
+    async fn read_all<F: FnMut(Document)>(&self, about: About, take: F) -> anyhow::Result<Intake<F>> {
+        let intake = RefCell::new(Intake::new(take));
         let progress = Progress::new(&self.url);
-        stream::iter(&KINDS)
+        let more = OF_NODES.iter().filter(|_| about == About::Nodes);
+        stream::iter(KINDS.iter().chain(more))
             .map(Ok)
             .try_for_each_concurrent(AT_ONCE, |kind| self.read_kind(kind, &intake, &progress))
             .await?;
@@ -142,10 +158,10 @@ impl Server {
         Ok(intake)
     }
 
-    async fn read_kind(
+    async fn read_kind<F: FnMut(Document)>(
         &self,
         kind: &Kind,
-        intake: &RefCell<Intake>,
+        intake: &RefCell<Intake<F>>,
         progress: &Progress<'_>,
     ) -> anyhow::Result<()> {
         let mut next: Option<String> = None;
@@ -219,7 +235,11 @@ impl Server {
     }
 }
 
-impl Intake {
+impl<F: FnMut(Document)> Intake<F> {
+    fn new(take: F) -> Self {
+        Self { take, objects: 0, decoding: Duration::ZERO, warnings: Vec::new() }
+    }
+
     /// Keeps what matters of some objects of a kind.
     fn take(&mut self, kind: &Kind, items: Vec<Value>) {
         let start = Instant::now();
@@ -229,7 +249,7 @@ impl Intake {
                 // Lists do not repeat it for every item.
                 fields.entry("kind").or_insert_with(|| kind.name.into());
             }
-            self.world.add(Document { origin: kind.path.to_owned(), value });
+            (self.take)(Document { origin: kind.path.to_owned(), value });
         }
         self.decoding += start.elapsed();
     }
@@ -313,6 +333,7 @@ impl Drop for Progress<'_> {
 
 #[cfg(test)]
 mod tests {
+    use headstart_intake::World;
     use serde_json::json;
 
     use super::*;
@@ -320,13 +341,10 @@ mod tests {
     #[test]
     fn every_kind_that_is_read_is_understood() {
         for kind in &KINDS {
-            let mut intake = Intake::default();
-            intake.take(kind, vec![json!({"metadata": {"name": "x"}})]);
-            let misunderstood = intake
-                .world
-                .diagnostics()
-                .iter()
-                .find(|diagnostic| diagnostic.message.contains("understood"));
+            let mut world = World::new();
+            Intake::new(|document| world.add(document)).take(kind, vec![json!({"metadata": {"name": "x"}})]);
+            let misunderstood =
+                world.diagnostics().iter().find(|diagnostic| diagnostic.message.contains("understood"));
             assert!(misunderstood.is_none(), "{misunderstood:?}");
         }
     }

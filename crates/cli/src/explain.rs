@@ -1,4 +1,4 @@
-//! `headstart explain`: why a pod goes where it goes, or nowhere.
+//! `headstart explain`: why a pod goes where it goes, or nowhere; why a node may go or has to stay.
 
 use std::{io::Write, process::ExitCode};
 
@@ -10,15 +10,16 @@ use headstart_core::{
     snapshot::Snapshot,
     solve::{Packing, obstacles, solve},
 };
+use headstart_engine::{Consolidation, Settings};
 use serde_json::{Value, json};
 
 use crate::{
-    manifests,
+    explain_node, manifests,
     output::{self, Paint},
     plan::{FITS_NOWHERE, Format, columns, dollars},
 };
 
-/// Say why a pod fits nowhere, or where it would go
+/// Say why a pod fits nowhere or where it would go, or why a node may go or has to stay
 ///
 /// The pod is one that waits for a node, or one that a workload still has to make, as `headstart plan` names it.
 ///
@@ -26,16 +27,22 @@ use crate::{
 /// in a fixed order (taints, labels, room, ports, volumes, other pods, limits); the place that passed most of them is the
 /// nearest, and among equals the one that lacks the smallest part of what is asked for. What would make it fit is said only
 /// after it was tried.
+///
+/// For a node, as node/NAME: what it costs, whether it may be removed or replaced now and what that would save, and otherwise
+/// what keeps it: budgets, annotations, PodDisruptionBudgets, pods without another place.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit status:
-  0  the pod has a place
-  1  an error: no such pod, input that cannot be read, a wrong argument
+  0  the pod has a place; all was said about the node
+  1  an error: no such pod or node, input that cannot be read, a wrong argument
   2  the pod fits nowhere")]
 pub(crate) struct Args {
-    /// The pod, as NAMESPACE/NAME or, in the namespace default, as NAME
-    #[arg(value_name = "NAMESPACE/POD")]
-    pod: String,
+    /// The pod, as NAMESPACE/NAME or, in the namespace default, as NAME; or a node, as node/NAME
+    #[arg(value_name = "NAMESPACE/POD|node/NODE")]
+    what: String,
+    /// How to look for nodes that are not worth their price, as the operator was told
+    #[arg(long, value_enum, value_name = "SEARCH", default_value = "compat")]
+    consolidation: Search,
     #[command(flatten)]
     from: manifests::From,
     /// Format to print
@@ -43,10 +50,28 @@ pub(crate) struct Args {
     output: Format,
 }
 
+/// How to look for nodes that are not worth their price.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Search {
+    /// As Karpenter does
+    Compat,
+    /// Any set of nodes, any number of replacements
+    Search,
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+    if let Some(node) = args.what.strip_prefix("node/") {
+        let consolidation = match args.consolidation {
+            Search::Compat => Consolidation::Compat,
+            Search::Search => Consolidation::Search,
+        };
+        let settings = Settings { consolidation, ..Settings::default() };
+        explain_node::run(node, &args.from, args.output, settings, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let cluster = manifests::load(&args.from)?;
     let snapshot = &cluster.taken.snapshot;
-    let (namespace, name) = args.pod.split_once('/').unwrap_or(("default", &args.pod));
+    let (namespace, name) = args.what.split_once('/').unwrap_or(("default", &args.what));
     let full = format!("{namespace}/{name}");
     if let Some(rejected) = cluster.taken.rejected.iter().find(|rejected| rejected.pod == full) {
         match args.output {

@@ -6,6 +6,7 @@ mod corpus;
 mod crds;
 mod demo;
 mod explain;
+mod explain_node;
 mod manifests;
 mod output;
 mod plan;

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_intake::{Diagnostic, SchedulerConfig, Taken, World, read};
+use serde_json::Value;
 
 use crate::cluster::{self, Access};
 
@@ -39,16 +40,46 @@ pub(crate) struct Cluster {
     pub(crate) decoding: Duration,
 }
 
+/// All objects as they are, and what can be bought.
+pub(crate) struct Objects {
+    pub(crate) values: Vec<Value>,
+    pub(crate) catalog: Catalog,
+}
+
+/// Reads everything, and keeps objects as they are.
+pub(crate) fn objects(args: &From) -> anyhow::Result<Objects> {
+    let catalog = catalog(args)?;
+    let mut values = Vec::new();
+    if args.files.is_empty() {
+        cluster::read(&args.access, cluster::About::Nodes, |document| values.push(document.value))?;
+    } else {
+        let (texts, mut unreadable) = texts(&args.files)?;
+        for (origin, text) in texts {
+            let (documents, diagnostics) = read(&origin, &text);
+            unreadable.extend(diagnostics);
+            values.extend(documents.into_iter().map(|document| document.value));
+        }
+        for diagnostic in unreadable {
+            eprintln!("warning: {diagnostic}");
+        }
+    }
+    Ok(Objects { values, catalog })
+}
+
+fn catalog(args: &From) -> anyhow::Result<Catalog> {
+    Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))
+}
+
 /// Reads everything.
 pub(crate) fn load(args: &From) -> anyhow::Result<Cluster> {
-    let catalog =
-        Catalog::load(&args.catalog).with_context(|| format!("cannot use the catalog {}", args.catalog))?;
+    let catalog = catalog(args)?;
     let config = args.scheduler_config.as_ref().map_or_else(
         || Ok(SchedulerConfig::default()),
         |path| SchedulerConfig::parse(&text(path)?).with_context(|| format!("cannot use {}", path.display())),
     )?;
     if args.files.is_empty() {
-        let (mut world, reading) = cluster::read(&args.access)?;
+        let mut world = World::new();
+        let reading = cluster::read(&args.access, cluster::About::Pods, |document| world.add(document))?;
         world.follow(config);
         return Ok(Cluster::new(&world, Vec::new(), &catalog, reading));
     }

@@ -12,6 +12,7 @@ use crate::capacity::Capacity;
 use crate::claims::{Claims, News};
 use crate::collect::Collect;
 use crate::disrupt::Disrupt;
+use crate::disrupt::outlook::{NoOutlook, Outlook};
 use crate::drain::{self, Drain};
 use crate::errands::{Errand, Errands};
 use crate::event::Event;
@@ -154,6 +155,11 @@ impl Engine {
         };
         let soonest = [self.collect.wake(), own].into_iter().flatten().min()?;
         Some(soonest.max(Time(self.decided.0 + 1)))
+    }
+
+    /// What becomes of a node by our own will as things are.
+    pub fn outlook(&mut self, now: Now, node: &str) -> Result<Outlook, NoOutlook> {
+        self.disrupt.outlook(node, &self.store, &mut self.capacity, &self.provision, now)
     }
 
     /// Why a claim's node is kept though no pod needs it: room for pods that are expected.

@@ -42,6 +42,7 @@ pub mod time;
 mod watch_over;
 
 pub use action::{Action, Effect, EffectId, ObjectRef, Part};
+pub use disrupt::outlook::{Going, NoOutlook, Outlook};
 pub use engine::Engine;
 pub use event::{Change, Event};
 pub use kind::{Kind, Resource};

@@ -4,6 +4,7 @@
 
 mod harness;
 mod live;
+mod nodes;
 
 use harness::{pod, run, run_in, world};
 use serde_json::Value;

@@ -5,6 +5,7 @@
 
 mod command;
 mod fleet;
+pub(crate) mod outlook;
 mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
