@@ -29,7 +29,7 @@ use crate::{
 /// after it was tried.
 ///
 /// For a node, as node/NAME: what it costs, whether it may be removed or replaced now and what that would save, and otherwise
-/// what keeps it: budgets, annotations, PodDisruptionBudgets, pods without another place.
+/// what keeps it: budgets of its pool and of its pods, annotations, pods without another place.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit status:

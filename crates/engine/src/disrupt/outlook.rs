@@ -124,12 +124,12 @@ fn launched(launch: Option<&Launch>) -> String {
 
 /// Why a node is none of those that decisions are about.
 fn absence(claim: &Claim, node: &Node, store: &Store) -> NoOutlook {
-    let is_ours = |pool: &&NodePool| store.is_ours(&pool.spec.template.spec.node_class_ref);
+    let is_ours = |pool: &NodePool| store.is_ours(&pool.spec.template.spec.node_class_ref);
     if claim.is_leaving() || node.is_leaving() || is_tainted(node) {
         let said = claim.condition(DISRUPTION_REASON).map(|said| format!(" ({})", said.reason));
         return NoOutlook::Goes(said.unwrap_or_default());
     }
-    if store.pools.get(claim.pool()).filter(is_ours).is_none() {
+    if !store.pools.get(claim.pool()).is_some_and(is_ours) {
         return NoOutlook::NoPool(claim.pool().to_owned());
     }
     NoOutlook::NotRegistered(claim.name().to_owned())
