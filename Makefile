@@ -75,7 +75,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim soak suites bench bench-reaction bench-memory release
+.PHONY: test binaries sim soak suites bench bench-reaction bench-memory bench-consolidation release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -106,6 +106,9 @@ bench-reaction: release ## Measure how Headstart and Karpenter react to load, si
 
 bench-memory: release ## Measure what both need in a cluster of 5,000 nodes and 50,000 pods (20 minutes), and write docs/benchmarks-memory.md
 	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench memory --write docs/benchmarks-memory.md $(ARGS)
+
+bench-consolidation: ## Measure both ways to make a churned fleet smaller, and write docs/benchmarks-consolidation.md
+	@$(TESTBED_RELEASE) bench consolidation --write docs/benchmarks-consolidation.md $(ARGS)
 
 # What is measured is what users run.
 release:

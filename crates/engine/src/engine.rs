@@ -50,8 +50,10 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet, and what its cloud sells.
     pub fn new(settings: Settings, types: Arc<Types>, well_known: WellKnown) -> Self {
-        let mut store = Store::new(settings.class.clone(), settings.proactive.is_on());
-        store.world.follow(SchedulerConfig::parse(&settings.scheduler_config).unwrap_or_default());
+        let config = SchedulerConfig::parse(&settings.scheduler_config).unwrap_or_default();
+        let keeps_makers = settings.proactive.is_on() || config.asks_for_owners();
+        let mut store = Store::new(settings.class.clone(), keeps_makers);
+        store.world.follow(config);
         Self {
             store,
             capacity: Capacity::new(types, settings.seed),

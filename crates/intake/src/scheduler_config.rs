@@ -50,6 +50,11 @@ const FIELDS: [&str; 8] = [
 ];
 
 impl SchedulerConfig {
+    /// Whether it matters to whom pods belong.
+    pub fn asks_for_owners(&self) -> bool {
+        !self.default_spread.is_empty()
+    }
+
     /// Reads a configuration as Karpenter's option `SCHEDULER_CONFIG` has it, YAML or JSON; an empty text configures nothing.
     pub fn parse(text: &str) -> Result<Self, SchedulerConfigError> {
         parse(text).map_err(|Fault { field, message }| SchedulerConfigError { field, message })

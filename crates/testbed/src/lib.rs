@@ -10,6 +10,7 @@
 pub mod binaries;
 pub mod cases;
 mod certs;
+pub mod churned;
 mod components;
 mod control_plane;
 pub mod crowd;

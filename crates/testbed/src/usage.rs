@@ -21,6 +21,12 @@ pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
+/// Processor time of this thread.
+pub(crate) fn own_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
     parse(&status(pid)?)
 }

@@ -121,7 +121,7 @@ impl Pass<'_> {
 
     /// Rehouses the pods of some members so that it gets cheaper for certain.
     pub(super) fn consolidated(&mut self, members: &[u32], most_claims: usize) -> Result<Rehoused, Why> {
-        let mut rehoused = self.rehouse(members, Reason::Underutilized, most_claims)?;
+        let mut rehoused = self.rehouse(members, Reason::Underutilized, most_claims, None)?;
         let below = self.price(members);
         self.make_cheaper(members, &mut rehoused.claims, below)?;
         Ok(rehoused)

@@ -235,7 +235,7 @@ impl Reason {
 /// The first `waiting` pods of the snapshot have no node; nodes and pods are indices in the snapshot.
 pub fn still_fits(snapshot: &Snapshot, waiting: usize, gone: &[u32], pods: &[u32]) -> bool {
     let mut without = Without::new(snapshot, waiting);
-    let question = Question { gone, pods, credit: &[], most_claims: 0 };
+    let question = Question { gone, pods, credit: &[], most_claims: 0, worth: None };
     match without.ask(&question) {
         Answer::Placed { existing, .. } => {
             existing.iter().all(|on| snapshot.nodes[on.node as usize].initialized)

@@ -12,7 +12,7 @@ use crate::labels::{CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE};
 use crate::plan::{PlannedClaim, PlannedNode};
 use crate::price::Price;
 use crate::snapshot::{Demand, Pool, Snapshot};
-use crate::solve::{Answer, Question, Without};
+use crate::solve::{Answer, Question, Without, Worth};
 
 /// One look at all nodes.
 pub(super) struct Pass<'a> {
@@ -202,12 +202,13 @@ impl<'a> Pass<'a> {
         members: &[u32],
         reason: Reason,
         most_claims: usize,
+        worth: Option<&Worth>,
     ) -> Result<Rehoused, Why> {
         let gone: Vec<u32> = members.iter().map(|member| self.member(*member).node).collect();
         let pods: Vec<u32> = members.iter().flat_map(|member| self.movers(*member, reason)).collect();
         let credit: Vec<_> =
             members.iter().map(|member| self.member(*member)).map(|of| (&*of.pool, &*of.capacity)).collect();
-        let question = Question { gone: &gone, pods: &pods, credit: &credit, most_claims };
+        let question = Question { gone: &gone, pods: &pods, credit: &credit, most_claims, worth };
         match self.without.ask(&question) {
             Answer::TooMany => Err(Why::TooMany),
             Answer::Nowhere(pod) => {
@@ -259,6 +260,9 @@ impl<'a> Pass<'a> {
         for (member, facts) in self.fleet.members.iter().zip(&mut self.facts) {
             facts.is_taken |= taking.contains(&member.node);
         }
+        for node in taking {
+            self.without.settle(node);
+        }
         self.decision.moves.push(chosen);
     }
 
@@ -290,7 +294,7 @@ impl<'a> Pass<'a> {
             }
             // Pods that are glad to go are not asked whether they find another place.
             let node = self.member(member).node;
-            let question = Question { gone: &[node], pods: &[], credit: &[], most_claims: 0 };
+            let question = Question { gone: &[node], pods: &[], credit: &[], most_claims: 0, worth: None };
             if let Answer::Placed { claims, existing } = self.without.ask(&question) {
                 self.choose(Reason::Empty, vec![member], Rehoused { claims, existing });
             }

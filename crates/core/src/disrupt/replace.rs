@@ -80,7 +80,7 @@ impl Pass<'_> {
                 self.stays(*member, reason, Why::Budget(reason));
                 continue;
             }
-            match self.rehouse(&[*member], reason, usize::MAX) {
+            match self.rehouse(&[*member], reason, usize::MAX, None) {
                 Ok(rehoused) => {
                     self.choose(reason, vec![*member], rehoused);
                     if self.fleet.options.search == Search::Compat {

@@ -1,23 +1,31 @@
 //! Our own search for nodes that are not worth their price.
 //!
 //! What a place for a pod costs on an ideal fleet is known (the prices behind the lower bound), so the *excess* of a node is
-//! what it costs beyond places for its pods and beyond what their evictions must save. Nodes with the largest excess go first,
-//! alone if their pods fit on those that stay, else in groups that are replaced by any number of cheaper nodes.
+//! what it costs beyond places for its pods and beyond what their evictions must save. First every node is tried alone, then
+//! groups of nodes with much excess, drawn by lot; their pods go to nodes that stay, or to any number of new ones that are
+//! filled with what is worth most. Of what gains something, that comes first which gains most for each eviction.
 //! Work is limited by counting: a few questions for each node.
 
-use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use crate::disrupt::balanced::PATIENCE;
 use crate::disrupt::pass::{Pass, Rehoused};
 use crate::disrupt::{Reason, Why};
+use crate::hash;
 use crate::price::Price;
+use crate::solve::Worth;
 
-/// How many nodes are tried together.
-const SIZES: [usize; 6] = [1, 2, 3, 4, 6, 8];
+/// Most nodes that are tried together.
+const LARGEST: usize = 8;
+/// Of how many nodes drawn by lot the one with the largest excess is taken.
+const TOURNAMENT: usize = 4;
 /// Most nodes that some may be replaced by, for each of them.
 const MOST_FOR_EACH: usize = 2;
+/// How many rounds of groups are tried, each with as many groups as there are candidates, but no more than this.
+const ROUNDS: usize = 6;
+const MOST_IN_ROUND: usize = 400;
 
-/// Nodes to remove, with what that gains beyond what it must.
+/// Nodes to remove, with what that gains beyond what it must, for each eviction.
 struct Found {
     gain: f64,
     members: Vec<u32>,
@@ -25,34 +33,34 @@ struct Found {
 
 impl Pass<'_> {
     pub(super) fn consolidate_wide(&mut self, candidates: &[u32]) {
-        let mut ranked = self.ranked(candidates);
-        for (member, _) in &ranked {
-            self.try_to_remove(*member);
+        let (worth, ranked) = self.ranked(candidates);
+        let may_go: BTreeSet<u32> = candidates.iter().map(|member| self.member(*member).node).collect();
+        for node in (0..self.fleet.snapshot.nodes.len() as u32).filter(|node| !may_go.contains(node)) {
+            self.without.settle(node);
         }
-        ranked.retain(|(member, _)| !self.facts[*member as usize].is_taken);
-        for (member, excess) in ranked.iter().filter(|(_, excess)| *excess <= 0.0) {
-            let most = excess + self.least_saving(*member, Some(PATIENCE));
-            if most > 0.0 && self.left(*member, Reason::Underutilized) > 0 {
-                self.stays(*member, Reason::Underutilized, Why::TooLittle(Price::from_dollars(most)));
+        let alone = ranked.iter().map(|(member, _)| vec![*member]).collect();
+        self.take_best(alone, &worth);
+        let mut lots = 0;
+        for _ in 0..ROUNDS {
+            let open: Vec<u32> =
+                ranked.iter().map(|(member, _)| *member).filter(|m| self.is_open(*m)).collect();
+            if open.len() < 2 {
+                break;
             }
-        }
-        ranked.retain(|(_, excess)| *excess > 0.0);
-        for at in 0..ranked.len() {
-            let (seed, _) = ranked[at];
-            if self.facts[seed as usize].is_taken {
-                continue;
-            }
-            if let Some(found) = self.best_group(&ranked[at..]) {
-                // The last question was about another group.
-                if let Ok(rehoused) = self.worthwhile(&found.members) {
-                    self.choose(Reason::Underutilized, found.members, rehoused);
-                }
+            let groups = (0..open.len().min(MOST_IN_ROUND)).map(|_| self.draw(&open, &mut lots)).collect();
+            if self.take_best(groups, &worth) == 0 {
+                break;
             }
         }
     }
 
+    /// Whether a node may still go in this pass.
+    fn is_open(&self, member: u32) -> bool {
+        !self.facts[member as usize].is_taken && self.left(member, Reason::Underutilized) > 0
+    }
+
     /// Candidates with their excess in dollars per hour, the largest first.
-    fn ranked(&mut self, candidates: &[u32]) -> Vec<(u32, f64)> {
+    fn ranked(&mut self, candidates: &[u32]) -> (Worth, Vec<(u32, f64)>) {
         let everybody: Vec<u32> =
             self.members().flat_map(|member| self.movers(member, Reason::Underutilized)).collect();
         let worth = self.without.worth(everybody.into_iter());
@@ -60,84 +68,80 @@ impl Pass<'_> {
         for member in candidates {
             let pods = self.movers(*member, Reason::Underutilized);
             let value: f64 = pods.map(|pod| self.without.value(&worth, pod)).sum();
-            let price = self.facts[*member as usize].price.unwrap_or_default().dollars();
-            ranked.push((*member, price - value - self.least_saving(*member, Some(PATIENCE))));
+            let facts = &self.facts[*member as usize];
+            ranked.push((*member, (facts.price.unwrap_or_default().dollars() - value) / facts.cost));
         }
         ranked.sort_by(|(a, first), (b, second)| {
             let name = |member: u32| self.facts[member as usize].name;
             second.total_cmp(first).then_with(|| name(*a).cmp(name(*b)))
         });
-        ranked
+        (worth, ranked)
     }
 
-    /// Removes a node if its pods fit on those that stay.
-    fn try_to_remove(&mut self, member: u32) {
-        if self.facts[member as usize].is_taken {
-            return;
-        }
-        if self.left(member, Reason::Underutilized) == 0 {
-            self.stays(member, Reason::Underutilized, Why::Budget(Reason::Underutilized));
-            return;
-        }
-        let price = self.price(&[member]);
-        if !self.is_worth_it(&[member], price.dollars(), Some(PATIENCE)) {
-            self.stays(member, Reason::Underutilized, Why::TooLittle(price));
-            return;
-        }
-        match self.rehouse(&[member], Reason::Underutilized, 0) {
-            Ok(rehoused) => self.choose(Reason::Underutilized, vec![member], rehoused),
-            // Nothing cheaper will be found for it below, unless that says otherwise.
-            Err(Why::TooMany) => self.stays(member, Reason::Underutilized, Why::NotCheaper),
-            Err(why) => self.stays(member, Reason::Underutilized, why),
-        }
-    }
-
-    /// The group of the first of these and some that follow it that gains most.
-    fn best_group(&mut self, ranked: &[(u32, f64)]) -> Option<Found> {
-        let mut best: Option<Found> = None;
-        for size in SIZES {
-            let members = self.group(ranked, size);
-            if members.len() < size {
-                break;
-            }
-            match self.worthwhile(&members) {
-                Ok(rehoused) => {
-                    let least: f64 =
-                        members.iter().map(|member| self.least_saving(*member, Some(PATIENCE))).sum();
-                    let gain = self.saving(&members, &rehoused).dollars() - least;
-                    if best.as_ref().is_none_or(|best| gain > best.gain) {
-                        best = Some(Found { gain, members });
-                    }
-                }
-                Err(why) if size == 1 => self.stays(members[0], Reason::Underutilized, why),
-                Err(_) => {}
-            }
-        }
-        best
-    }
-
-    /// The first so many that may still go within budgets.
-    fn group(&self, ranked: &[(u32, f64)], size: usize) -> Vec<u32> {
+    /// Some nodes of these, which stand in order of their excess, by lot.
+    fn draw(&self, open: &[u32], lots: &mut u64) -> Vec<u32> {
+        let mut lot = |below: usize| {
+            *lots += 1;
+            (hash::mix(*lots) % below as u64) as usize
+        };
+        let size = 2 + lot(LARGEST - 1);
         let mut members: Vec<u32> = Vec::with_capacity(size);
-        for (member, _) in ranked {
-            if members.len() == size {
-                break;
-            }
-            let pool = &self.member(*member).pool;
+        for _ in 0..size {
+            let best = (0..TOURNAMENT).map(|_| lot(open.len())).min().unwrap_or(0);
+            let pool = &self.member(open[best]).pool;
             let of_pool = members.iter().filter(|other| self.member(**other).pool == *pool).count();
-            let left = self.left(*member, Reason::Underutilized) as usize;
-            if !self.facts[*member as usize].is_taken && of_pool < left {
-                members.push(*member);
+            let left = self.left(open[best], Reason::Underutilized) as usize;
+            if !members.contains(&open[best]) && of_pool < left {
+                members.push(open[best]);
             }
         }
         members
     }
 
-    /// Rehouses the pods of some members, if that saves enough for their evictions.
-    fn worthwhile(&mut self, members: &[u32]) -> Result<Rehoused, Why> {
+    /// Removes those groups that gain most for each eviction; how many.
+    fn take_best(&mut self, groups: Vec<Vec<u32>>, worth: &Worth) -> usize {
+        let mut found: Vec<Found> = Vec::new();
+        for members in groups {
+            match self.gains(&members, worth) {
+                Ok((gain, _)) => found.push(Found { gain, members }),
+                Err(why) if members.len() == 1 => {
+                    if matches!(why, Why::Nowhere { .. }) {
+                        self.without.settle(self.member(members[0]).node);
+                    }
+                    self.stays(members[0], Reason::Underutilized, why);
+                }
+                Err(_) => {}
+            }
+        }
+        found.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.members.cmp(&b.members)));
+        let mut taken = 0;
+        for Found { members, .. } in found {
+            // Others may have gone first.
+            match self.gains(&members, worth) {
+                Ok((_, rehoused)) => {
+                    self.choose(Reason::Underutilized, members, rehoused);
+                    taken += 1;
+                }
+                Err(Why::Leaving) => {}
+                Err(why) if members.len() == 1 => self.stays(members[0], Reason::Underutilized, why),
+                Err(_) => {}
+            }
+        }
+        taken
+    }
+
+    /// What removing some members gains for each eviction, beyond what it must.
+    fn gains(&mut self, members: &[u32], worth: &Worth) -> Result<(f64, Rehoused), Why> {
+        if let Some(member) = members.iter().find(|member| !self.is_open(**member)) {
+            let is_taken = self.facts[*member as usize].is_taken;
+            return Err(if is_taken { Why::Leaving } else { Why::Budget(Reason::Underutilized) });
+        }
+        let price = self.price(members);
+        if !self.is_worth_it(members, price.dollars(), Some(PATIENCE)) {
+            return Err(Why::TooLittle(price));
+        }
         let most = members.len() * MOST_FOR_EACH;
-        let mut rehoused = self.rehouse(members, Reason::Underutilized, most)?;
-        let least: f64 = members.iter().map(|member| self.least_saving(*member, Some(PATIENCE))).sum();
+        let mut rehoused = self.rehouse(members, Reason::Underutilized, most, Some(worth))?;
         let saving = self.saving(members, &rehoused);
         if saving <= Price::ZERO {
             return Err(Why::NotCheaper);
@@ -145,9 +149,10 @@ impl Pass<'_> {
         if !self.is_worth_it(members, saving.dollars(), Some(PATIENCE)) {
             return Err(Why::TooLittle(saving));
         }
-        rehoused.claims.sort_by_key(|claim| Reverse(claim.launch.as_ref().map(|launch| launch.price)));
+        let least: f64 = members.iter().map(|member| self.least_saving(*member, Some(PATIENCE))).sum();
         let below = self.price(members) - Price::from_dollars(least);
         self.make_cheaper(members, &mut rehoused.claims, below)?;
-        Ok(rehoused)
+        let cost: f64 = members.iter().map(|member| self.facts[*member as usize].cost).sum();
+        Ok(((saving.dollars() - least) / cost, rehoused))
     }
 }

@@ -7,6 +7,9 @@
 //! Left at that, two thirds of a machine would cost two thirds of its price, though nobody else can use the rest. So places
 //! for large pods are resources too: of pods that need at least some size, a machine holds no more than whole times its
 //! room divided by that size.
+//!
+//! Nor is room worth anything that no pod can use: a machine's processors count only as far as its memory holds pods that
+//! ask for so many, and the other way round.
 
 use std::cmp::Reverse;
 
@@ -62,22 +65,34 @@ pub(crate) fn lower_bound(problem: &mut Problem<'_>, state: &State) -> Price {
         counts[problem.classes.of_pod[*pod as usize].0 as usize] += 1;
     }
     let machines = machines(problem);
-    let needs: Vec<(&[i64], usize)> = problem
-        .classes
-        .all
-        .iter()
-        .zip(counts)
-        .filter(|(_, count)| *count > 0)
-        .map(|(class, count)| (class.need.as_slice(), count))
-        .collect();
+    let needs = needs(problem, &counts);
     let nodes: Vec<&[i64]> = problem.nodes.iter().map(|node| node.free.as_slice()).collect();
-    let bound = bound(columns, &needs, &nodes, undominated(machines));
+    let bound = bound(columns, &needs, &nodes, useful(undominated(machines), &needs));
     // Rounded down: a bound that is a hair too low is still a bound.
     Price::from_nanos((bound * 1e9).floor().max(0.0) as i64)
 }
 
-/// What a step of each column costs on a fleet that is ideal for these pods, each class given by its number of pods.
-pub(crate) fn worth(problem: &mut Problem<'_>, counts: &[usize]) -> Vec<f64> {
+/// Most machines that an ideal fleet is made of, and some that come close.
+const MOST_MACHINES: usize = 12;
+
+/// A fleet that is ideal for some pods.
+#[derive(Debug)]
+pub(crate) struct Ideal {
+    /// What a step of each column costs on it.
+    pub(crate) worth: Vec<f64>,
+    /// Rooms and prices of machines that are worth their price, or nearly so.
+    pub(crate) machines: Vec<(Vec<i64>, f64)>,
+}
+
+impl Ideal {
+    /// What a place for a need costs.
+    pub(crate) fn value(&self, need: &[i64]) -> f64 {
+        need.iter().zip(&self.worth).map(|(need, worth)| *need as f64 * worth).sum()
+    }
+}
+
+/// The fleet that is ideal for these pods, each class given by its number of pods.
+pub(crate) fn ideal(problem: &mut Problem<'_>, counts: &[usize]) -> Ideal {
     let columns = problem.columns.len();
     let mut demand = vec![0.0; columns];
     for (class, count) in problem.classes.all.iter().zip(counts) {
@@ -85,15 +100,29 @@ pub(crate) fn worth(problem: &mut Problem<'_>, counts: &[usize]) -> Vec<f64> {
             *demand += *need as f64 * *count as f64;
         }
     }
-    let machines = undominated(machines(problem));
-    let machines: Vec<(Vec<f64>, f64)> = machines
-        .into_iter()
-        .map(|(room, price)| (room.into_iter().map(|room| room as f64).collect(), price))
+    let machines = machines(problem);
+    let needs = needs(problem, counts);
+    let machines = useful(undominated(machines), &needs);
+    let rows: Vec<(Vec<f64>, f64)> = machines
+        .iter()
+        .map(|(room, price)| (room.iter().map(|room| *room as f64).collect(), *price))
         .collect();
-    match best_worth(&demand, &machines) {
+    let worth = match best_worth(&demand, &rows) {
         Some((worth, excess)) => worth.into_iter().map(|worth| worth / excess).collect(),
         None => vec![0.0; columns],
-    }
+    };
+    let mut ideal = Ideal { worth, machines: Vec::new() };
+    let mut ranked: Vec<(f64, (Vec<i64>, f64))> =
+        machines.into_iter().map(|machine| (ideal.value(&machine.0) / machine.1, machine)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ideal.machines = ranked.into_iter().take(MOST_MACHINES).map(|(_, machine)| machine).collect();
+    ideal
+}
+
+/// What the pods of each class need, and how many there are, classes without any left out.
+fn needs<'p>(problem: &'p Problem<'_>, counts: &[usize]) -> Vec<(&'p [i64], usize)> {
+    let classes = problem.classes.all.iter().zip(counts).filter(|(_, count)| **count > 0);
+    classes.map(|(class, count)| (class.need.as_slice(), *count)).collect()
 }
 
 /// The machines that are on sale, with what they cost at least.
@@ -135,6 +164,39 @@ fn bound(columns: usize, needs: &[(&[i64], usize)], nodes: &[&[i64]], machines: 
         machines.iter().map(|(room, price)| (room[..columns].to_vec(), *price)).collect();
     // The larger program may run out of steps; the smaller one is a bound of its own.
     best_value(&demand, &machines).max(best_value(&demand[..columns], &plain))
+}
+
+/// What pods with these needs can use of each machine at most; machines that hold none of them are left out.
+fn useful(mut machines: Vec<(Vec<i64>, f64)>, needs: &[(&[i64], usize)]) -> Vec<(Vec<i64>, f64)> {
+    machines.retain_mut(|(room, _)| {
+        let columns = room.len();
+        // For each pair of columns the most that a pod which fits asks of the first for what it asks of the second.
+        let mut most = vec![0.0_f64; columns * columns];
+        let mut holds = false;
+        for (need, _) in
+            needs.iter().filter(|(need, _)| need.iter().zip(&*room).all(|(need, room)| need <= room))
+        {
+            holds = true;
+            for (most, pair) in most.iter_mut().zip(0..) {
+                let (of, by) = (need[pair / columns], need[pair % columns]);
+                if of > 0 {
+                    *most = most.max(if by > 0 { of as f64 / by as f64 } else { f64::INFINITY });
+                }
+            }
+        }
+        let whole = room.clone();
+        for (column, room) in room.iter_mut().enumerate() {
+            for (by, whole) in whole.iter().enumerate().filter(|(by, _)| *by != column) {
+                let usable = most[column * columns + by] * *whole as f64;
+                // Rounded up: a bound that is a hair too low is still a bound.
+                if usable < *room as f64 {
+                    *room = usable.ceil() as i64;
+                }
+            }
+        }
+        holds
+    });
+    machines
 }
 
 /// Leaves out machines that cost no less than another and hold no more.
@@ -291,7 +353,7 @@ mod tests {
             if let Some(cheapest) = cheapest(&needs, &free, &machines) {
                 let needs: Vec<(&[i64], usize)> = needs.iter().map(|need| (need.as_slice(), 1)).collect();
                 let free: Vec<&[i64]> = free.iter().map(Vec::as_slice).collect();
-                let bound = bound(2, &needs, &free, undominated(machines));
+                let bound = bound(2, &needs, &free, useful(undominated(machines), &needs));
                 prop_assert!(bound <= cheapest + 1e-6, "bound {bound}, cheapest {cheapest}");
             }
         }
@@ -335,6 +397,14 @@ mod tests {
         }
         let mut bins = vec![vec![0; needs[0].len()]; free.len()];
         place(needs, &mut bins, free, machines)
+    }
+
+    #[test]
+    fn room_that_no_pod_can_use_is_worth_nothing() {
+        // Each core comes with two gigabytes at least, so that of eight cores one is of use; the third holds nobody.
+        let machines = vec![(vec![8, 2], 0.1), (vec![8, 16], 1.0), (vec![8, 1], 0.01)];
+        let need: &[i64] = &[1, 2];
+        assert_eq!(useful(machines, &[(need, 1)]), [(vec![1, 2], 0.1), (vec![8, 16], 1.0)]);
     }
 
     #[test]

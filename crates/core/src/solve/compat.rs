@@ -313,6 +313,17 @@ impl State {
         Outcome::Failed
     }
 
+    /// Opens a claim for a pod as it is, if a pool can.
+    pub(crate) fn open_for(
+        &mut self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        pod: u32,
+    ) -> Option<ClaimIndex> {
+        let index = self.claims.len();
+        matches!(self.open_claim(problem, class, 0, pod), Outcome::Placed).then_some(index as ClaimIndex)
+    }
+
     fn open(&mut self, problem: &mut Problem<'_>, class: ClassId, pod: u32, pool: usize, narrowed: Narrowed) {
         let columns = problem.columns.len();
         let template = problem.pools[pool].template;

@@ -12,6 +12,7 @@
 
 mod amounts;
 mod attempt;
+mod bins;
 mod bits;
 mod bound;
 mod candidates;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 pub(crate) use amounts::Units;
 pub(crate) use bits::Bits;
 pub use relax::Dropped;
-pub(crate) use without::{Answer, Question, Without};
+pub(crate) use without::{Answer, Question, Without, Worth};
 
 use crate::explain::Obstacle;
 use crate::plan::{Plan, Unplaced};

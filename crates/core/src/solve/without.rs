@@ -10,8 +10,9 @@ use crate::plan::{PlannedClaim, PlannedNode};
 use crate::resources::Resources;
 use crate::snapshot::{Demand, Snapshot};
 use crate::solve::attempt::Verdict;
+use crate::solve::bins;
 use crate::solve::bits::Bits;
-use crate::solve::bound;
+use crate::solve::bound::{self, Ideal};
 use crate::solve::candidates::Candidates;
 use crate::solve::claims::Claims;
 use crate::solve::classes::ClassId;
@@ -38,6 +39,8 @@ pub(crate) struct Without<'a> {
     refusals: FxHashMap<usize, Bits>,
     /// Nodes that take nobody.
     closed: Bits,
+    /// Nodes that stay whatever happens.
+    settled: Bits,
     touched: Vec<usize>,
 }
 
@@ -51,10 +54,13 @@ pub(crate) struct Question<'q> {
     pub(crate) credit: &'q [(&'q str, &'q Resources)],
     /// How many new nodes are too many to go on.
     pub(crate) most_claims: usize,
+    /// What new nodes are filled for; as Karpenter does if left out.
+    pub(crate) worth: Option<&'q Worth>,
 }
 
-/// What a place for a pod of each class costs on an ideal fleet.
+/// A fleet that is ideal for some pods, and what a place for a pod of each class costs on it.
 pub(crate) struct Worth {
+    ideal: Ideal,
     of_class: Vec<f64>,
 }
 
@@ -104,7 +110,7 @@ impl<'a> Without<'a> {
                 ground.put_on_node(&mut problem, class, *pod, node);
             }
         }
-        let closed = Bits::none(problem.nodes.len());
+        let (closed, settled) = (Bits::none(problem.nodes.len()), Bits::none(problem.nodes.len()));
         Self {
             state: ground.clone(),
             problem,
@@ -115,6 +121,7 @@ impl<'a> Without<'a> {
             about: About::default(),
             refusals: FxHashMap::default(),
             closed,
+            settled,
             touched: Vec::new(),
         }
     }
@@ -129,15 +136,20 @@ impl<'a> Without<'a> {
         self.closed.insert(self.position[node as usize]);
     }
 
+    /// Says that a node stays whatever happens.
+    pub(crate) fn settle(&mut self, node: u32) {
+        self.settled.insert(self.position[node as usize]);
+    }
+
     /// What a place for a pod of each class costs on a fleet that is ideal for these pods.
     pub(crate) fn worth(&mut self, pods: impl Iterator<Item = u32>) -> Worth {
         let mut counts = vec![0; self.problem.classes.all.len()];
         for pod in pods {
             counts[self.problem.classes.of_pod[pod as usize].0 as usize] += 1;
         }
-        let worth = bound::worth(&mut self.problem, &counts);
-        let value = |need: &[i64]| need.iter().zip(&worth).map(|(need, worth)| *need as f64 * worth).sum();
-        Worth { of_class: self.problem.classes.all.iter().map(|class| value(&class.need)).collect() }
+        let ideal = bound::ideal(&mut self.problem, &counts);
+        let of_class = self.problem.classes.all.iter().map(|class| ideal.value(&class.need)).collect();
+        Worth { ideal, of_class }
     }
 
     /// What a place for a pod costs, in dollars per hour.
@@ -158,7 +170,13 @@ impl<'a> Without<'a> {
         }
         self.prepare(question.pods);
         let queue = sorted(&self.problem, &self.ranks, question.pods, Order::Size);
-        let left = place_all(&mut self.problem, &mut self.state, queue, question.most_claims);
+        let (problem, state) = (&mut self.problem, &mut self.state);
+        let left = match question.worth {
+            None => place_all(problem, state, queue, question.most_claims),
+            Some(worth) => {
+                bins::fill(problem, state, &worth.ideal, &self.settled, queue, question.most_claims)
+            }
+        };
         if self.state.claims.len() > question.most_claims {
             return Answer::TooMany;
         }

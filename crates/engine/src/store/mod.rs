@@ -53,7 +53,7 @@ pub(crate) struct Store {
     pub(crate) classes: BTreeMap<String, Class>,
     pub(crate) buffers: BTreeMap<(String, String), CapacityBuffer>,
     /// Whether somebody looks at what makes pods.
-    foresees: bool,
+    keeps_makers: bool,
     /// Pods that are alive and have no node.
     pub(crate) waiting: BTreeSet<PodKey>,
     /// Pod disruption budgets, by namespace and name.
@@ -127,11 +127,12 @@ pub(crate) enum Touched {
 }
 
 impl Store {
-    /// A store without objects, for a cloud with this kind of node class; whether somebody foresees pods.
-    pub(crate) fn new(class: ClassKind, foresees: bool) -> Self {
+    /// A store without objects, for a cloud with this kind of node class; whether somebody looks at what
+    /// makes pods.
+    pub(crate) fn new(class: ClassKind, keeps_makers: bool) -> Self {
         Self {
             class,
-            foresees,
+            keeps_makers,
             world: World::new(),
             nodes: Table::default(),
             claims: Table::default(),
@@ -654,15 +655,17 @@ impl Store {
     /// Whether somebody looks at this kind to decide where pods go, or which will come.
     fn places_pods(&self, kind: Kind) -> bool {
         match kind {
-            Kind::NodeClass | Kind::VolumeAttachment | Kind::CapacityBuffer => false,
-            Kind::ReplicaSet | Kind::StatefulSet | Kind::Job | Kind::Deployment => self.foresees,
+            Kind::NodeClass | Kind::VolumeAttachment | Kind::CapacityBuffer | Kind::PodDisruptionBudget => {
+                false
+            }
+            Kind::ReplicaSet | Kind::StatefulSet | Kind::Job | Kind::Deployment => self.keeps_makers,
             _ => true,
         }
     }
 
     /// Whether an object is a Deployment's old ReplicaSet, of which there are many and which makes no pods.
     fn is_spent(&self, kind: Kind, value: &Value) -> bool {
-        self.foresees
+        self.keeps_makers
             && kind == Kind::ReplicaSet
             && value.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0)
             && value.pointer("/metadata/ownerReferences").is_some()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use headstart_core::cloud::{ClassRef, CloudError, Instance, OfferingKey, ProviderId, State, Token};
 use headstart_core::resources::Resources;
-use headstart_engine::{Effect, Fact, Kind, Outcome, Refusal};
+use headstart_engine::{Effect, Fact, Kind, Outcome, Refusal, Settings};
 use serde_json::json;
 use story::{Story, claim, class, pod, pool, running_claim};
 
@@ -188,4 +188,29 @@ fn a_pod_is_hurried_a_few_times_only_though_the_clock_of_the_api_server_is_ahead
     let effects = story.play(200_000, nobody);
     let asked = count(&effects, |effect| deletes(effect, Kind::Pod));
     assert!((1..=9).contains(&asked), "the pod was asked {asked} times");
+}
+
+#[test]
+fn default_spread_constraints_count_by_what_makes_the_pods() {
+    let constraint =
+        r#"{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}"#;
+    let scheduler_config = format!(r#"{{"podTopologySpread": {{"defaultConstraints": [{constraint}]}}}}"#);
+    let settings = Settings { scheduler_config, ..Settings::default() };
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
+        "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "web" } } },
+    });
+    let owner = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true,
+    }]);
+    let mut objects = vec![pool(9), class(), set];
+    for name in ["a", "b", "c"] {
+        let mut pod = pod(name);
+        pod["metadata"]["labels"] = json!({ "app": "web" });
+        pod["metadata"]["ownerReferences"] = owner.clone();
+        objects.push(pod);
+    }
+    let story = Story::with(settings, &objects);
+    assert_eq!(count(&story.began, is_create), 3, "{:?}", story.began);
 }

@@ -5,7 +5,7 @@ use crate::disruption::check;
 #[test]
 fn a_large_node_for_a_small_pod_is_replaced() {
     // Ours leaves out what would save too little.
-    for (search, types) in [("", 7), ("search compat", 9)] {
+    for (search, types) in [("", 8), ("search compat", 9)] {
         check(
             &format!(
                 "
@@ -146,7 +146,7 @@ fn one_node_becomes_two_where_upstream_gives_up() {
     ";
     check(
         fleet,
-        "Underutilized: a -> fake-it-0 of 7 on-demand -> fake-it-0 of 7 on-demand, 2 pods, saves 5.67",
+        "Underutilized: a -> fake-it-0 of 8 on-demand -> fake-it-0 of 8 on-demand, 2 pods, saves 5.67",
     );
     check(&format!("{fleet}\nsearch compat"), "a stays: Can't remove without creating several nodes");
 }
@@ -233,6 +233,6 @@ fn an_eviction_must_save_something() {
         member a type=fake-it-8
         resident p on=a cpu=700m x10
     ",
-        "a stays: Would save at most $0.618 an hour, too little for its evictions",
+        "a stays: Would save at most $0.315 an hour, too little for its evictions",
     );
 }

@@ -1,12 +1,18 @@
 //! `headstart-testbed bench`: numbers that anyone can measure again.
 
+mod consolidation;
 mod memory;
 mod reaction;
 mod solver;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
+use headstart_cloud::catalog::Catalog;
+use headstart_core::catalog::InstanceType;
+use headstart_core::quantity::Quantity;
+use headstart_core::resources::CPU;
 use headstart_testbed::peers::Peer;
 
 /// Measure, and print what was measured as a table.
@@ -15,6 +21,7 @@ pub(crate) enum Measure {
     Solver(solver::Arguments),
     Reaction(reaction::Arguments),
     Memory(memory::Arguments),
+    Consolidation(consolidation::Arguments),
 }
 
 pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
@@ -22,7 +29,15 @@ pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
         Measure::Solver(arguments) => solver::run(&arguments),
         Measure::Reaction(arguments) => reaction::run(arguments).await,
         Measure::Memory(arguments) => memory::run(arguments).await,
+        Measure::Consolidation(arguments) => consolidation::run(&arguments),
     }
+}
+
+/// What most people allow: types of up to 32 CPUs, so that there are many nodes.
+fn up_to_32(catalog: &Catalog) -> Catalog {
+    let small = |known: &&Arc<InstanceType>| known.capacity.get(CPU) <= Quantity::from_units(32);
+    let types = catalog.types().iter().filter(small).map(|known| (**known).clone()).collect();
+    Catalog::new(catalog.source.clone(), types, catalog.well_known.clone())
 }
 
 /// What an operator is called in tables.

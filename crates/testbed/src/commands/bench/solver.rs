@@ -3,18 +3,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use headstart_cloud::catalog::{Catalog, Source};
-use headstart_core::catalog::InstanceType;
-use headstart_core::quantity::Quantity;
-use headstart_core::resources::CPU;
 use headstart_testbed::instance_types::kwok_file;
 use headstart_testbed::judge::{Answer, Case, Program};
 use headstart_testbed::workload;
 use serde_json::Value;
 use tempfile::NamedTempFile;
+
+use super::up_to_32;
 
 /// Measure our solver side by side with Karpenter's unmodified scheduler.
 ///
@@ -141,12 +139,6 @@ fn instance_types(catalog: &Catalog) -> Result<NamedTempFile> {
     let mut file = NamedTempFile::with_suffix(".json")?;
     serde_json::to_writer(&mut file, &kwok_file(catalog))?;
     Ok(file)
-}
-
-fn up_to_32(catalog: &Catalog) -> Catalog {
-    let small = |known: &&Arc<InstanceType>| known.capacity.get(CPU) <= Quantity::from_units(32);
-    let types = catalog.types().iter().filter(small).map(|known| (**known).clone()).collect();
-    Catalog::new(catalog.source.clone(), types, catalog.well_known.clone())
 }
 
 fn report(rows: &[Row], catalog: &Catalog, seed: u64) -> String {

@@ -1,0 +1,110 @@
+//! `headstart-testbed bench consolidation`: two ways to make a churned fleet smaller.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use headstart_cloud::catalog::{Catalog, Source};
+use headstart_core::disrupt::Search;
+use headstart_testbed::churned::{Churned, Outcome};
+
+use super::up_to_32;
+
+/// Measure both ways to look for nodes that are not worth their price, on fleets that lost many of their pods.
+///
+/// Fleets are bought on demand for 100 classes of pods from AWS's c, m and r types up to 32 CPUs; then pods go at random, and
+/// nodes are removed and replaced pass by pass, a tenth of them at once, until nothing is left to gain.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How many pods fleets are bought for.
+    #[arg(long, value_delimiter = ',', default_value = "10000,20000")]
+    pods: Vec<usize>,
+    /// Which share of them stays, in percent.
+    #[arg(long, value_delimiter = ',', default_value = "60,85,95")]
+    keep: Vec<usize>,
+    /// Seed of the workloads.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Write the report to this file as well.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+}
+
+struct Row {
+    n_nodes: usize,
+    keep: usize,
+    dollars: f64,
+    bound: f64,
+    compat: Outcome,
+    search: Outcome,
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the answer")]
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if cfg!(debug_assertions) {
+        eprintln!("warning: this is a debug build; use `make bench-consolidation` for numbers worth keeping");
+    }
+    let catalog = Arc::new(up_to_32(&Catalog::load(&Source::Aws)?));
+    let mut rows: Vec<Row> = Vec::new();
+    for n_pods in &arguments.pods {
+        for keep in &arguments.keep {
+            let fleet = Churned::new(&catalog, *n_pods, *keep, arguments.seed)?;
+            eprintln!("{} nodes of which {keep} % of the pods are left", fleet.n_nodes());
+            rows.push(Row {
+                n_nodes: fleet.n_nodes(),
+                keep: *keep,
+                dollars: fleet.dollars(),
+                bound: fleet.bound(),
+                compat: fleet.clone().consolidate(Search::Compat)?,
+                search: fleet.consolidate(Search::Wide)?,
+            });
+            eprint!("{}", table(&rows[rows.len() - 1..]));
+        }
+    }
+    let report = report(&rows, arguments.seed);
+    print!("{report}");
+    if let Some(file) = &arguments.write {
+        std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(rows: &[Row], seed: u64) -> String {
+    format!(
+        "# Benchmark of consolidation
+
+`make bench-consolidation` wrote this file. A fleet is bought on demand for pods of 100 classes from AWS's c, m and r types of generation 3 and later, up to 32 CPUs (seed
+{seed}); then pods go at random until only a share of them is left, and nodes are removed and replaced pass by pass, a tenth of them at once, until
+nothing is left to gain. `compat` looks as Karpenter 1.15.0 does, `search` in our own way (`--consolidation`); both decide with the
+same solver, and the bound is what any fleet for the pods that are left costs at least. CPU time is that of all decisions; the
+longest single decision is wall time.
+
+{}",
+        table(rows)
+    )
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| nodes | pods left | $/h before | bound | who | $/h after | over the bound | nodes after | evictions | passes | CPU s | longest s |\n\
+         |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for Row { n_nodes, keep, dollars, bound, compat, search } in rows {
+        for (who, of) in [("compat", compat), ("search", search)] {
+            let _ = writeln!(
+                text,
+                "| {n_nodes} | {keep} % | {dollars:.2} | {bound:.2} | {who} | {:.2} | {:+.1} % | {} | {} | {} | {:.2} | {:.2} |",
+                of.dollars,
+                (of.dollars / bound - 1.0) * 100.0,
+                of.n_nodes,
+                of.evictions,
+                of.passes,
+                of.cpu.as_secs_f64(),
+                of.longest.as_secs_f64(),
+            );
+        }
+    }
+    text
+}
