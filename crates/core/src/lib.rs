@@ -34,6 +34,7 @@ pub mod plan;
 pub mod price;
 pub mod quantity;
 pub mod remedy;
+pub mod repair;
 pub mod requirement;
 pub mod requirements;
 pub mod resources;

@@ -73,6 +73,13 @@ pub enum Effect {
     Launch(Box<LaunchRequest>),
     /// End an instance. Done: `Fact::Nothing`; a `NotFound` of the cloud is what one waits for.
     Terminate(ProviderId),
+    /// Restart an instance in place, once for each operation. Done: `Fact::Nothing`.
+    Reboot {
+        /// Which instance.
+        id: ProviderId,
+        /// Names this restart among all.
+        operation: String,
+    },
     /// Look for an instance. Done: `Fact::Instance`.
     Inspect(ProviderId),
     /// List all instances. Done: `Fact::Instances`.
@@ -115,7 +122,7 @@ impl Effect {
             | Self::Evict { object }
             | Self::Read { object } => format!("{} {}/{}", object.kind, object.namespace, object.name),
             Self::Launch(request) => format!("instance of {}", request.claim),
-            Self::Terminate(id) | Self::Inspect(id) => id.to_string(),
+            Self::Terminate(id) | Self::Inspect(id) | Self::Reboot { id, .. } => id.to_string(),
             Self::Instances => "instances".to_owned(),
         }
     }
@@ -131,6 +138,7 @@ impl Effect {
             Self::Read { .. } => "get",
             Self::Launch(_) => "launch",
             Self::Terminate(_) => "terminate",
+            Self::Reboot { .. } => "reboot",
             Self::Inspect(_) => "inspect",
             Self::Instances => "list",
         }

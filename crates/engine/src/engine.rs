@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headstart_core::cloud::{CloudError, Launch};
 use headstart_core::labels::WellKnown;
+use headstart_core::repair::Rules;
 use headstart_core::types::Types;
 use headstart_intake::SchedulerConfig;
 
@@ -22,6 +23,7 @@ use crate::out::{Out, Told};
 use crate::outcome::{Fact, Outcome, Refusal};
 use crate::pools::Pools;
 use crate::provision::Provision;
+use crate::reboot::Reboots;
 use crate::settings::Settings;
 use crate::store::{Store, Touched, uid};
 use crate::time::{Now, Time};
@@ -39,6 +41,7 @@ pub struct Engine {
     claims: Claims,
     drain: Drain,
     pub(crate) disrupt: Disrupt,
+    reboots: Reboots,
     collect: Collect,
     is_leading: bool,
     /// Actions that outcomes have called for.
@@ -52,7 +55,9 @@ impl Engine {
     pub fn new(settings: Settings, types: Arc<Types>, well_known: WellKnown) -> Self {
         let config = SchedulerConfig::parse(&settings.scheduler_config).unwrap_or_default();
         let keeps_makers = settings.proactive.is_on() || config.asks_for_owners();
-        let mut store = Store::new(settings.class.clone(), keeps_makers);
+        // A set that makes no sense repairs nothing; whoever starts the engine has refused it.
+        let rules = Rules::new(&settings.repair).unwrap_or_default();
+        let mut store = Store::new(settings.class.clone(), keeps_makers, rules);
         store.world.follow(config);
         Self {
             store,
@@ -65,6 +70,7 @@ impl Engine {
             told: Told::default(),
             pools: Pools::default(),
             drain: Drain::default(),
+            reboots: Reboots::default(),
             collect: Collect::default(),
             is_leading: false,
             pending: Vec::new(),
@@ -100,6 +106,7 @@ impl Engine {
         self.provision.forget();
         self.drain.forget();
         self.disrupt.forget();
+        self.reboots.forget();
         let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
         let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
@@ -130,6 +137,7 @@ impl Engine {
                 self.pools.hear(&news, store);
             }
             self.drain.poll(store, machines, &mut out);
+            self.reboots.poll(store, &mut self.drain, &mut out);
             self.provision.poll(store, &mut self.capacity, &mut out);
             self.disrupt.poll(store, &mut self.capacity, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
@@ -147,6 +155,7 @@ impl Engine {
                 self.pools.wake(),
                 self.claims.wake(),
                 self.drain.wake(),
+                self.reboots.wake(),
                 self.disrupt.wake(),
                 self.provision.wake(&self.store, &self.capacity, self.decided),
                 self.provision.retries(&self.errands),
@@ -176,7 +185,9 @@ impl Engine {
                 Touched::Claim { name, gone: Some(claim) } => {
                     self.machines.forget(&claim.metadata.uid);
                     self.with_out(now, |_, out| drain::tell_gone(claim, out));
-                    for errand in [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt] {
+                    for errand in
+                        [Errand::Launch, Errand::Claim, Errand::Remove, Errand::Doubt, Errand::Reboot]
+                    {
                         self.errands.forgive(&errand(name.clone()));
                     }
                 }
@@ -197,6 +208,7 @@ impl Engine {
             }
             self.claims.on(now.wall, &touched, &self.store);
             self.drain.on(&touched, &self.store);
+            self.reboots.on(&touched, &self.store);
             self.disrupt.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
@@ -270,6 +282,11 @@ impl Engine {
                     && let Some(claim) = self.store.claim_with(id)
                 {
                     self.collect.found(claim.name());
+                }
+            }
+            Errand::Reboot(name) => {
+                if let Effect::Reboot { operation, .. } = &effect {
+                    self.reboots.ended(name, operation, &outcome);
                 }
             }
             Errand::Evict(key) => {

@@ -26,6 +26,8 @@ pub(crate) enum Errand {
     Doubt(String),
     /// Changes a node.
     Node(String),
+    /// Restarts the instance of a claim.
+    Reboot(String),
     /// Looks at or ends an instance.
     Instance(ProviderId),
     /// Looks for instances of claims that do not know theirs.
@@ -100,6 +102,15 @@ impl Errands {
         matches!(self.slots.get(errand), Some(Slot::Flying))
     }
 
+    /// Whether an errand could set out now.
+    pub(crate) fn may_begin(&self, now: Time, errand: &Errand) -> bool {
+        match self.slots.get(errand) {
+            Some(Slot::Flying) => false,
+            Some(Slot::Waiting { until, .. }) => *until <= now,
+            None => true,
+        }
+    }
+
     /// When a thing that failed may be tried again.
     pub(crate) fn until(&self, errand: &Errand) -> Option<Time> {
         match self.slots.get(errand) {
@@ -146,6 +157,7 @@ impl fmt::Display for Errand {
             Self::Remove(name) => write!(f, "remove {name}"),
             Self::Doubt(name) => write!(f, "doubt {name}"),
             Self::Node(name) => write!(f, "node {name}"),
+            Self::Reboot(name) => write!(f, "reboot {name}"),
             Self::Instance(id) => write!(f, "instance {id}"),
             Self::Search => f.write_str("search"),
             Self::Evict((namespace, name)) => write!(f, "evict {namespace}/{name}"),

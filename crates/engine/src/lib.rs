@@ -35,6 +35,7 @@ pub mod outcome;
 pub mod overview;
 mod pools;
 mod provision;
+mod reboot;
 pub mod report;
 pub mod settings;
 mod store;

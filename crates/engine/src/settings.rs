@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headstart_core::cloud::millis;
+use headstart_core::cloud::{RepairPolicy, millis};
 use headstart_core::requirement::Operator;
 use headstart_core::snapshot::{MinValues, Preferences, Selector};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub struct Settings {
     /// Whether spot nodes are replaced by cheaper spot nodes.
     #[serde(default)]
     pub spot_to_spot: bool,
+    /// How the cloud wants sick nodes to be repaired; empty if that is left to others.
+    #[serde(default)]
+    pub repair: Vec<RepairPolicy>,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -80,6 +83,7 @@ impl Default for Settings {
             disruption: true,
             consolidation: Consolidation::default(),
             spot_to_spot: false,
+            repair: Vec::new(),
             seed: 0,
         }
     }

@@ -42,6 +42,8 @@ pub struct KeptClaim {
     pub of_node: KeptNode,
     /// Taints that its node starts with.
     pub startup_taints: Box<[TaintSpec]>,
+    /// Whether the machine is being restarted where it is.
+    pub is_rebooting: bool,
     /// What it asks for, as long as it matters.
     pub requirements: Box<[Expression]>,
 }
@@ -109,6 +111,15 @@ struct ClaimStatus {
     capacity: Arc<Resources>,
     #[serde(deserialize_with = "shared")]
     allocatable: Arc<Resources>,
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<Said>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    r#type: String,
+    status: String,
 }
 
 impl NodeClaim {
@@ -125,6 +136,10 @@ impl NodeClaim {
                 allocatable: pooled.resources(&status.allocatable),
             },
             startup_taints: spec.startup_taints.into(),
+            is_rebooting: status
+                .conditions
+                .iter()
+                .any(|said| said.r#type == "Rebooting" && said.status == "True"),
             requirements: spec.requirements.into(),
         }
     }
@@ -237,7 +252,8 @@ impl<'a> Machine<'a> {
             (_, Some(claim)) => taints(&claim.of_node.taints, "spec.taints")?,
             (None, None) => Vec::new(),
         };
-        let Some(claim) = self.claim.filter(|_| !self.is_initialized()) else { return Ok(own) };
+        let is_starting = |claim: &&KeptClaim| claim.is_rebooting || !self.is_initialized();
+        let Some(claim) = self.claim.filter(is_starting) else { return Ok(own) };
         let startup = taints(&claim.startup_taints, "spec.startupTaints")?;
         let stays =
             |taint: &Taint| !taint.is_ephemeral() && !startup.iter().any(|other| other.same_mark(taint));

@@ -20,6 +20,15 @@ pub enum OperatorError {
     /// An option has a value that contradicts another.
     #[error("{0}")]
     Option(String),
+    /// Nodes cannot be repaired.
+    #[error("feature gate NodeRepair is enabled, but the cloud {cloud} does not say how to repair nodes")]
+    Repair {
+        /// Its name.
+        cloud: &'static str,
+        /// What is wrong with its policies.
+        #[source]
+        source: headstart_core::repair::RuleError,
+    },
     /// The kubeconfig cannot be used.
     #[error("cannot use {via}: {message}")]
     Kubeconfig {

@@ -8,8 +8,10 @@ use std::time::Duration;
 use headstart_cloud::catalog::Catalog;
 use headstart_cloud::kwok::Kwok;
 use headstart_cloud::port::ClassRef;
+use headstart_cloud::repair::RepairPolicy;
 use headstart_cloud::testcloud::TestCloud;
 use headstart_cloud::{Cloud, CloudError};
+use headstart_core::repair::Rules;
 use headstart_engine::journal::Header;
 use headstart_engine::settings::ClassKind;
 use headstart_engine::{Change, Engine, Event, Kind, Resource, Settings};
@@ -70,6 +72,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     };
     let settings = Settings {
         class: ClassKind { group: class.group.to_owned(), kind: class.kind.to_owned() },
+        repair: if gates.node_repair { repair_policies(&*cloud)? } else { Vec::new() },
         ..settings
     };
     tracing::info!(
@@ -257,6 +260,15 @@ async fn catalog(cloud: &dyn Cloud) -> Result<(Resource, Arc<Catalog>), Operator
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(answer) => Ok((class, answer.map_err(failed)?)),
         Err(_) => Err(failed(last)),
+    }
+}
+
+/// How the cloud wants sick nodes to be repaired; a set that makes no sense stops the start.
+fn repair_policies(cloud: &dyn Cloud) -> Result<Vec<RepairPolicy>, OperatorError> {
+    let policies = cloud.repair_policies();
+    match Rules::new(&policies) {
+        Ok(_) => Ok(policies),
+        Err(source) => Err(OperatorError::Repair { cloud: cloud.name(), source }),
     }
 }
 

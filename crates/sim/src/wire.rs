@@ -104,7 +104,11 @@ fn cloud_fate(ground: &mut Ground) -> Fate {
 /// Whether an effect is the cloud's to perform.
 pub const fn touches_cloud(effect: &Effect) -> bool {
     match effect {
-        Effect::Launch(_) | Effect::Terminate(_) | Effect::Inspect(_) | Effect::Instances => true,
+        Effect::Launch(_)
+        | Effect::Terminate(_)
+        | Effect::Reboot { .. }
+        | Effect::Inspect(_)
+        | Effect::Instances => true,
         Effect::Create { .. }
         | Effect::Patch { .. }
         | Effect::Delete { .. }
@@ -121,7 +125,8 @@ pub const fn changes(effect: &Effect) -> bool {
         | Effect::Delete { .. }
         | Effect::Evict { .. }
         | Effect::Launch(_)
-        | Effect::Terminate(_) => true,
+        | Effect::Terminate(_)
+        | Effect::Reboot { .. } => true,
         Effect::Read { .. } | Effect::Inspect(_) | Effect::Instances => false,
     }
 }

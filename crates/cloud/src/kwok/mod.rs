@@ -257,24 +257,7 @@ impl Cloud for Kwok {
     }
 
     fn repair_policies(&self) -> Vec<RepairPolicy> {
-        let policy =
-            |condition: &str, status: &str, reason: Option<&str>, toleration, grace, action| RepairPolicy {
-                condition: condition.into(),
-                status: status.into(),
-                reason: reason.map(str::to_owned),
-                toleration,
-                grace: Some(grace),
-                priority: 0,
-                action,
-            };
-        let (long, short) = (Duration::from_mins(10), Duration::from_secs(30));
-        let any = Some(".*");
-        vec![
-            policy(READY, "False", None, long, Duration::ZERO, RepairAction::Replace),
-            policy(READY, "Unknown", any, long, Duration::ZERO, RepairAction::Replace),
-            policy("KWOKUnhealthy", "True", any, short, Duration::from_secs(45), RepairAction::Replace),
-            policy("KWOKRebootRequired", "True", any, short, Duration::from_mins(1), RepairAction::Reboot),
-        ]
+        repair_policies()
     }
 
     /// KWOK announces nothing.
@@ -282,6 +265,28 @@ impl Cloud for Kwok {
         tokio::time::sleep(wait).await;
         Ok(Notices { notices: Vec::new(), next: after.cloned() })
     }
+}
+
+/// When the KWOK cloud repairs a node, and how; two of the conditions are for rehearsals.
+pub fn repair_policies() -> Vec<RepairPolicy> {
+    let policy =
+        |condition: &str, status: &str, reason: Option<&str>, toleration, grace, action| RepairPolicy {
+            condition: condition.into(),
+            status: status.into(),
+            reason: reason.map(str::to_owned),
+            toleration,
+            grace: Some(grace),
+            priority: 0,
+            action,
+        };
+    let (long, short) = (Duration::from_mins(10), Duration::from_secs(30));
+    let any = Some(".*");
+    vec![
+        policy(READY, "False", None, long, Duration::ZERO, RepairAction::Replace),
+        policy(READY, "Unknown", any, long, Duration::ZERO, RepairAction::Replace),
+        policy("KWOKUnhealthy", "True", any, short, Duration::from_secs(45), RepairAction::Replace),
+        policy("KWOKRebootRequired", "True", any, short, Duration::from_mins(1), RepairAction::Reboot),
+    ]
 }
 
 #[cfg(test)]

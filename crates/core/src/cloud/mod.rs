@@ -5,6 +5,7 @@
 mod error;
 pub mod millis;
 mod notice;
+mod repair;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::{CloudError, Effect, Reason};
 pub use notice::{Cursor, Notice, NoticeKind, Notices};
+pub use repair::{RepairAction, RepairPolicy};
 
 use crate::catalog::{InstanceType, Offering};
 use crate::hash;

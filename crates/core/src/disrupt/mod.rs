@@ -122,6 +122,8 @@ pub struct Sickness {
     pub is_bounded: bool,
     /// Whether somebody does not want it to be repaired.
     pub do_not_repair: bool,
+    /// Whether restarting it will do.
+    pub reboots: bool,
 }
 
 /// A pod on a node.
@@ -154,7 +156,9 @@ pub struct Policy {
     pub going: u32,
     /// Nodes of them that stay but are not ready.
     pub unready: u32,
-    /// Nodes of them that are unhealthy, however short.
+    /// All nodes there are, whatever their state.
+    pub known: u32,
+    /// Nodes of all there are that are unhealthy, however short.
     pub sick: u32,
 }
 
@@ -175,6 +179,8 @@ pub enum Consolidation {
 pub struct Decision {
     /// What to do at once; all of it together keeps to the budgets.
     pub moves: Vec<Move>,
+    /// Indices of members to restart where they are.
+    pub reboots: Vec<u32>,
     /// Why nodes stay: indices of members.
     pub blocked: Vec<(u32, Why)>,
     /// For each pool and reason how many nodes may be going at once.
@@ -208,7 +214,7 @@ pub fn decide(fleet: &Fleet) -> Decision {
     for method in methods {
         method(&mut pass);
         // COMPAT: upstream's pass ends with the first method that does something.
-        if one_by_one && !pass.decision.moves.is_empty() {
+        if one_by_one && !(pass.decision.moves.is_empty() && pass.decision.reboots.is_empty()) {
             break;
         }
     }

@@ -112,8 +112,8 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn finish(mut self) -> Decision {
-        let gone: BTreeSet<u32> =
-            self.decision.moves.iter().flat_map(|chosen| chosen.members.iter().copied()).collect();
+        let moved = self.decision.moves.iter().flat_map(|chosen| &chosen.members);
+        let gone: BTreeSet<u32> = moved.chain(&self.decision.reboots).copied().collect();
         for ((member, _), why) in self.whys {
             let is_new = self.decision.blocked.last() != Some(&(member, why.clone()));
             if !gone.contains(&member) && is_new {
@@ -264,6 +264,13 @@ impl<'a> Pass<'a> {
             self.without.settle(node);
         }
         self.decision.moves.push(chosen);
+    }
+
+    /// Decides to restart a node where it is; nobody needs another place for good.
+    pub(super) fn reboot(&mut self, member: u32) {
+        self.facts[member as usize].is_taken = true;
+        *self.chosen.entry(&*self.member(member).pool).or_default() += 1;
+        self.decision.reboots.push(member);
     }
 
     /// Removes nodes that nobody would miss.

@@ -7,7 +7,7 @@ use crate::disrupt::{Reason, Search, Why};
 const EPIDEMIC: u64 = 20;
 
 impl Pass<'_> {
-    /// Replaces nodes that are broken, the worst first.
+    /// Replaces or restarts nodes that are broken, the worst first.
     pub(super) fn repair(&mut self) {
         let mut sick = Vec::new();
         for member in self.members() {
@@ -36,7 +36,7 @@ impl Pass<'_> {
 
     fn is_epidemic(&self, member: u32) -> bool {
         let Some(policy) = self.facts[member as usize].policy else { return true };
-        u64::from(policy.sick) > (u64::from(policy.nodes) * EPIDEMIC).div_ceil(100)
+        u64::from(policy.sick) > (u64::from(policy.known) * EPIDEMIC).div_ceil(100)
     }
 
     /// Replaces nodes that are no longer what their pool asks for: those without pods first, then the oldest.
@@ -78,6 +78,13 @@ impl Pass<'_> {
             let is_counted = self.member(*member).is_initialized;
             if is_counted && self.left(*member, reason) == 0 {
                 self.stays(*member, reason, Why::Budget(reason));
+                continue;
+            }
+            if reason == Reason::Unhealthy && self.member(*member).sick.is_some_and(|sick| sick.reboots) {
+                self.reboot(*member);
+                if self.fleet.options.search == Search::Compat {
+                    return;
+                }
                 continue;
             }
             match self.rehouse(&[*member], reason, usize::MAX, None) {

@@ -457,29 +457,46 @@ fn rehashed(claim: &Claim, store: &Store) -> Option<BTreeMap<&'static str, Strin
 
 /// Deletes a claim, and counts why.
 pub(crate) fn remove(claim: &Claim, reason: &str, out: &mut Out<'_>) -> bool {
+    let is_asked = delete(claim, reason, out);
+    if is_asked {
+        count_disrupted(claim, reason, out);
+    }
+    is_asked
+}
+
+/// Deletes a claim without counting why.
+pub(crate) fn delete(claim: &Claim, reason: &str, out: &mut Out<'_>) -> bool {
     let object = claim.metadata.object(Kind::NodeClaim);
     let is_asked = out.ask(Errand::Remove(claim.name().to_owned()), Effect::Delete { object, grace: None });
     if is_asked {
-        let mode = match claim.spec.termination_grace_period {
-            None => "graceful",
-            Some(period) if period.as_nanos() == 0 => "forceful",
-            Some(_) => "eventual",
-        };
         out.line(
             Level::Info,
             "deleting nodeclaim",
             &[("NodeClaim", claim.name()), ("NodePool", claim.pool()), ("reason", reason)],
         );
-        out.count(
-            "nodeclaims_disrupted_total",
-            &[
-                ("reason", reason),
-                ("nodepool", claim.pool()),
-                ("capacity_type", claim.capacity_type()),
-                ("consolidation_policy", ""),
-                ("termination_mode", mode),
-            ],
-        );
     }
     is_asked
+}
+
+/// Counts why a claim is disrupted.
+pub(crate) fn count_disrupted(claim: &Claim, reason: &str, out: &mut Out<'_>) {
+    out.count(
+        "nodeclaims_disrupted_total",
+        &[
+            ("reason", reason),
+            ("nodepool", claim.pool()),
+            ("capacity_type", claim.capacity_type()),
+            ("consolidation_policy", ""),
+            ("termination_mode", termination_mode(claim)),
+        ],
+    );
+}
+
+/// How much time pods have to leave the node of a claim.
+pub(crate) fn termination_mode(claim: &Claim) -> &'static str {
+    match claim.spec.termination_grace_period {
+        None => "graceful",
+        Some(period) if period.as_nanos() == 0 => "forceful",
+        Some(_) => "eventual",
+    }
 }

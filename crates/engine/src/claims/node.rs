@@ -1,6 +1,7 @@
 //! What a claim does to its node.
 
 use headstart_api::annotations::TERMINATION_FINALIZER;
+use headstart_api::conditions::nodeclaim as condition;
 use headstart_api::{labels, taints};
 use headstart_core::snapshot::{Effect, Taint as CoreTaint};
 use k8s_openapi::api::core::v1::Taint;
@@ -109,6 +110,7 @@ fn written(taint: &Taint) -> String {
 
 /// The change that marks a node as usable, if it is and is not marked.
 pub(crate) fn initialize(claim: &Claim, node: &Node) -> Option<Value> {
-    let is_due = !claim.is_initialized() && !node.is_initialized() && obstacle(claim, node).is_none();
+    let is_asked = !claim.is_initialized() && !node.is_initialized() && !claim.is(condition::REBOOTING);
+    let is_due = is_asked && obstacle(claim, node).is_none();
     is_due.then(|| json!({ "metadata": { "labels": { (labels::INITIALIZED): "true" } } }))
 }

@@ -70,7 +70,8 @@ pub(crate) fn desired(
         }
     }
     let is_registered = conditions::is_true(set.conditions, condition::REGISTERED);
-    if is_registered && !claim.is_initialized() {
+    // Before its restart a node looks as if it were back from it.
+    if is_registered && !claim.is_initialized() && !claim.is(condition::REBOOTING) {
         let node = nodes.ok().flatten();
         let missing = (reasons::NODE_NOT_FOUND, "Node not registered with cluster".to_owned());
         match node.map_or(Some(missing), |node| node::obstacle(claim, node)) {

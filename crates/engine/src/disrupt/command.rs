@@ -13,7 +13,7 @@ use crate::action::{Effect, Part};
 use crate::backoff::Backoff;
 use crate::capacity::{Capacity, Mood};
 use crate::claims;
-use crate::disrupt::{Disrupt, ask, fleet, is_tainted, tell, without_mark};
+use crate::disrupt::{Disrupt, ask, fleet, health, is_tainted, tell, without_mark};
 use crate::drain;
 use crate::errands::Errand;
 use crate::kind::Kind;
@@ -25,6 +25,8 @@ use crate::time::Time;
 /// On a claim: the names of the claims whose place it takes, and how many claims do so together.
 pub(super) const REPLACES: &str = "headstart.dev/replaces";
 const TOGETHER: &str = "headstart.dev/replacements";
+/// On such a claim: how long pods of what it replaces have to leave, as a Go duration.
+const WITHIN: &str = "headstart.dev/drain-within";
 
 /// How long replacements may take; with many commands at once, this long for each.
 const TO_REPLACE: Duration = Duration::from_mins(10);
@@ -41,6 +43,8 @@ pub(super) struct Command {
     planned: Vec<PlannedClaim>,
     /// What was bought for them.
     replacements: Vec<String>,
+    /// How long pods have to leave once the nodes are removed, if not as long as the claims say.
+    bound: Option<Duration>,
     since: Time,
 }
 
@@ -62,9 +66,9 @@ pub(super) fn strikes(seed: u64) -> Strikes<String> {
 }
 
 impl Command {
-    pub(super) fn new(chosen: &Move, members: Vec<String>, now: Time) -> Self {
+    pub(super) fn new(chosen: &Move, members: Vec<String>, bound: Option<Duration>, now: Time) -> Self {
         let planned = chosen.replacements.clone();
-        Self { reason: chosen.reason, members, planned, replacements: Vec::new(), since: now }
+        Self { reason: chosen.reason, members, planned, replacements: Vec::new(), bound, since: now }
     }
 
     /// The claims that are to go.
@@ -102,7 +106,10 @@ impl Disrupt {
                 claim.metadata.annotations.get(TOGETHER).and_then(|n| n.parse().ok()).unwrap_or(1);
             if let Some(reason) = reason.filter(|_| replacements.len() >= wanted) {
                 let planned = Vec::new();
-                self.commands.insert(first, Command { reason, members, planned, replacements, since: now });
+                let within = claim.metadata.annotations.get(WITHIN);
+                let bound = within.and_then(|text| health::duration(text).ok());
+                self.commands
+                    .insert(first, Command { reason, members, planned, replacements, bound, since: now });
             }
         }
     }
@@ -142,7 +149,7 @@ impl Disrupt {
             for (key, fits) in ready.into_iter().zip(fits) {
                 let Some(command) = commands.get(&key) else { continue };
                 if fits {
-                    remove(command, store, out);
+                    remove(command, store, &mut self.again, out);
                 } else {
                     self.give_up(command, "its pods no longer fit elsewhere", out);
                     commands.remove(&key);
@@ -150,6 +157,7 @@ impl Disrupt {
             }
         }
         self.commands = commands;
+        self.commit_restarts(store, out);
     }
 
     fn step(
@@ -230,7 +238,8 @@ fn replace(command: &mut Command, store: &mut Store, provision: &mut Provision, 
     let first = command.members.first().and_then(|name| store.claims.get(name));
     let anchor = first.map(|claim| claim.metadata.uid.clone()).unwrap_or_default();
     let planned = std::mem::take(&mut command.planned);
-    let notes = [(REPLACES, command.members.join(",")), (TOGETHER, planned.len().to_string())];
+    let mut notes = vec![(REPLACES, command.members.join(",")), (TOGETHER, planned.len().to_string())];
+    notes.extend(command.bound.map(|bound| (WITHIN, health::written(bound))));
     let reason = command.reason.as_str().to_lowercase();
     for (at, claim) in planned.iter().enumerate() {
         let made = provision.replace(store, claim, &format!("{anchor}/{at}"), &notes, &reason, out);
@@ -300,12 +309,24 @@ fn fit(
     fits
 }
 
-/// Removes the nodes.
-fn remove(command: &Command, store: &Store, out: &mut Out<'_>) {
+/// Removes the nodes; before that it is written down when their pods must have left.
+fn remove(command: &Command, store: &Store, again: &mut Option<Time>, out: &mut Out<'_>) {
     for name in &command.members {
         let Some(claim) = store.claims.get(name) else { continue };
+        if let Some(patch) = command.bound.and_then(|bound| drain::tightened(claim, out.now.wall + bound)) {
+            let object = claim.metadata.object(Kind::NodeClaim);
+            let effect = Effect::Patch { object, part: Part::Main, patch };
+            ask(&Errand::Claim(name.clone()), effect, again, out);
+            continue;
+        }
         if claims::remove(claim, &command.reason.as_str().to_lowercase(), out) {
-            tell::terminating(claim, node_of(claim, store), command.reason, out);
+            let node = node_of(claim, store);
+            tell::terminating(claim, node, command.reason, out);
+            if command.reason == Reason::Unhealthy {
+                let diagnosed = node.map(|node| health::diagnose(claim, node, store, out.now.wall));
+                let condition = diagnosed.and_then(|diagnosis| diagnosis.remedy).map(|of| of.condition);
+                tell::unhealthy(claim, condition.as_deref(), command.bound, out);
+            }
         }
     }
 }
@@ -324,6 +345,6 @@ fn is_marked(claim: &Claim, store: &Store) -> bool {
 }
 
 /// The node of a claim.
-pub(super) fn node_of<'s>(claim: &Claim, store: &'s Store) -> Option<&'s Node> {
+pub(crate) fn node_of<'s>(claim: &Claim, store: &'s Store) -> Option<&'s Node> {
     store.node_with(&claim.provider_id()?).ok().flatten()
 }

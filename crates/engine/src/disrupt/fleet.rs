@@ -14,11 +14,12 @@ use headstart_core::disrupt::budget::{Budget, Limit, Window};
 use headstart_core::disrupt::{
     BlockedBy, Consolidation, Fleet, Member, PodBlock, Policy, Reason, Resident, cost as costs,
 };
+use headstart_core::repair::Diagnosis;
 use headstart_intake::Taken;
 
 use crate::claims::settles;
 use crate::disrupt::command::{REPLACES, node_of};
-use crate::disrupt::{Disrupt, is_tainted};
+use crate::disrupt::{Disrupt, health, is_tainted};
 use crate::provision::Provision;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
 use crate::time::{Now, Wall};
@@ -61,6 +62,7 @@ impl Disrupt {
             let is_out = claim.is_leaving()
                 || node.is_leaving()
                 || is_tainted(node)
+                || self.reboots(claim)
                 || busy.contains(claim.name())
                 || self.failures.is_out(now.time, &claim.name().to_owned())
                 || !store.is_ours(&pool.spec.template.spec.node_class_ref);
@@ -70,7 +72,10 @@ impl Disrupt {
             let is_nominated = nominated.contains(node.name())
                 || provision.awaits(claim.name())
                 || is_expected(claim, store);
-            members.push(member(index, claim, node, pool, is_nominated, &wanted, store, now));
+            let Diagnosis { remedy, .. } = health::diagnose(claim, node, store, now.wall);
+            let sick = remedy.map(|remedy| health::sickness(claim, node, &remedy));
+            members
+                .push(Member { sick, ..member(index, claim, node, pool, is_nominated, &wanted, store, now) });
             names.push(claim.name().to_owned());
         }
         let seconds = now.wall.0.div_euclid(1000);
@@ -83,17 +88,26 @@ impl Disrupt {
         for (name, pool) in &store.pools {
             policies.insert(name, policy(name, pool));
         }
+        for node in store.nodes.values() {
+            if let Some(policy) = policies.get_mut(node.pool()) {
+                policy.known += 1;
+                policy.sick += u32::from(node.symptoms().next().is_some());
+            }
+        }
         let busy: BTreeSet<&str> =
             self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
         for claim in store.claims.values() {
             let Some(policy) = policies.get_mut(claim.pool()) else { continue };
             // COMPAT: an instance that is ending no longer counts, neither among all nodes nor among those that go.
-            if !claim.is_initialized() || claim.is(condition::INSTANCE_TERMINATING) {
+            let reboots = self.reboots(claim);
+            let is_counted = claim.is_initialized() || reboots;
+            if !is_counted || claim.is(condition::INSTANCE_TERMINATING) {
                 continue;
             }
             let node = node_of(claim, store);
             policy.nodes += 1;
             let is_going = claim.is_leaving()
+                || reboots
                 || busy.contains(claim.name())
                 || node.is_none_or(|node| node.is_leaving() || is_tainted(node));
             if is_going {
@@ -210,6 +224,7 @@ fn policy(name: &str, pool: &NodePool) -> Policy {
         nodes: 0,
         going: 0,
         unready: 0,
+        known: 0,
         sick: 0,
     }
 }

@@ -1,10 +1,12 @@
 //! Which nodes are taken away by our own will, and how: marked, replaced, and only then removed.
 //!
-//! `fleet` is what the decision looks at, `core::disrupt` decides, `command` carries out. Everything that must survive a
-//! restart is on the objects: the taint, the condition that says why, and on replacements the names of what they replace.
+//! `fleet` is what the decision looks at, `health` which nodes are sick, `core::disrupt` decides, `command` carries out.
+//! Everything that must survive a restart is on the objects: the taint, the condition that says why, and on replacements
+//! the names of what they replace.
 
 mod command;
 mod fleet;
+mod health;
 pub(crate) mod outlook;
 mod tell;
 
@@ -28,6 +30,9 @@ use crate::settings::{Consolidation, Settings};
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
 use command::Command;
+pub(crate) use command::node_of;
+use health::Restart;
+pub(crate) use health::duration;
 
 /// How often all nodes are looked at while things change.
 const LOOK: Duration = Duration::from_secs(10);
@@ -55,6 +60,10 @@ pub(crate) struct Disrupt {
     options: Options,
     /// What is being carried out, by the first claim that is to go.
     commands: BTreeMap<String, Command>,
+    /// Nodes that are to be restarted where they are, by claim, until the claims say so.
+    restarts: BTreeMap<String, Restart>,
+    /// When something will have been tolerated for long enough.
+    tolerated: Option<Time>,
     /// Since when claims are proposed for removal, and why.
     proposed: BTreeMap<String, (Reason, Time)>,
     /// Claims whose removal failed.
@@ -84,6 +93,8 @@ impl Disrupt {
             is_on: settings.disruption,
             options: Options { search, spot_to_spot: settings.spot_to_spot },
             commands: BTreeMap::new(),
+            restarts: BTreeMap::new(),
+            tolerated: None,
             proposed: BTreeMap::new(),
             failures: command::strikes(settings.seed),
             tainted: BTreeSet::new(),
@@ -119,6 +130,7 @@ impl Disrupt {
     /// Forgets what only this process knows.
     pub(crate) fn forget(&mut self) {
         self.commands.clear();
+        self.restarts.clear();
         self.proposed.clear();
         self.looked = None;
         self.news = News::Some;
@@ -141,7 +153,7 @@ impl Disrupt {
         }
         let confirmed = self.proposed.values().map(|(_, since)| *since + CONFIRMED);
         let confirmed = confirmed.filter(|confirmed| *confirmed > looked).min();
-        let sooner = [confirmed, self.failures.next(looked)].into_iter().flatten().min();
+        let sooner = [confirmed, self.failures.next(looked), self.tolerated].into_iter().flatten().min();
         sooner.map_or(looked + LOOK_ANYWAY, |sooner| sooner.clamp(looked + LOOK, looked + LOOK_ANYWAY))
     }
 
@@ -183,6 +195,8 @@ impl Disrupt {
         let types = capacity.types(out.now.time, Mood::Picky);
         let taken = provision.with_residents(store, &types, out.now.time);
         let (fleet, names) = self.fleet(store, provision, taken, out.now);
+        let tolerated = names.iter().filter_map(|name| health::next(name, store, out.now.wall)).min();
+        self.tolerated = tolerated.map(|wall| out.now.until(wall));
         if fleet.members.is_empty() {
             self.proposed.clear();
             return;
@@ -192,9 +206,13 @@ impl Disrupt {
         self.allowed = std::mem::take(&mut decision.allowed);
         self.eligible = std::mem::take(&mut decision.eligible);
         self.is_held_up = decision.blocked.iter().any(|(_, why)| matches!(why, Why::Budget(_)));
+        for member in &decision.reboots {
+            self.news = News::Pressing;
+            self.restart(&names[*member as usize], store, out);
+        }
         for chosen in self.confirmed(&names, decision, out.now.time) {
             self.news = News::Pressing;
-            self.start(&fleet, &names, &chosen, out);
+            self.start(&fleet, &names, &chosen, store, out);
         }
     }
 
@@ -228,7 +246,7 @@ impl Disrupt {
     }
 
     /// Begins to carry out a move.
-    fn start(&mut self, fleet: &Fleet, names: &[String], chosen: &Move, out: &mut Out<'_>) {
+    fn start(&mut self, fleet: &Fleet, names: &[String], chosen: &Move, store: &Store, out: &mut Out<'_>) {
         let members: Vec<String> =
             chosen.members.iter().map(|member| names[*member as usize].clone()).collect();
         let Some(first) = members.first().cloned() else { return };
@@ -236,7 +254,11 @@ impl Disrupt {
             self.proposed.remove(name);
         }
         tell::start(fleet, chosen, &members, out);
-        self.commands.insert(first, Command::new(chosen, members, out.now.time));
+        let bound = match chosen.reason {
+            Reason::Unhealthy => health::bound(&first, store, out.now.wall),
+            Reason::Empty | Reason::Drifted | Reason::Underutilized => None,
+        };
+        self.commands.insert(first, Command::new(chosen, members, bound, out.now.time));
     }
 
     /// Takes marks off whatever nobody is about to remove.
@@ -261,7 +283,7 @@ impl Disrupt {
         }
         for name in &self.reasoned {
             let Some(claim) = store.claims.get(name) else { continue };
-            if busy.contains(name.as_str()) || claim.is_assumed {
+            if busy.contains(name.as_str()) || self.reboots(claim) || claim.is_assumed {
                 continue;
             }
             if let Some(effect) = drain::unsaid(claim, condition::DISRUPTION_REASON) {

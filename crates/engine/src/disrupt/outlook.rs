@@ -1,7 +1,7 @@
 //! What becomes of a node by our own will as things are, for people who ask.
 
 use headstart_api::NodePool;
-use headstart_api::conditions::nodeclaim::DISRUPTION_REASON;
+use headstart_api::conditions::nodeclaim::{DISRUPTION_REASON, REBOOTING};
 use headstart_core::disrupt::{Decision, Move, Reason, decide};
 use headstart_core::plan::Launch;
 use headstart_core::price::Price;
@@ -61,6 +61,9 @@ pub enum NoOutlook {
     /// Its pool is gone, or another autoscaler's.
     #[error("its NodePool {0:?} is gone or has another kind of NodeClass, so that it is left alone")]
     NoPool(String),
+    /// It is being restarted.
+    #[error("it is being restarted where it is")]
+    Reboots,
     /// It goes already.
     #[error("it is going already{0}")]
     Goes(String),
@@ -128,6 +131,9 @@ fn absence(claim: &Claim, node: &Node, store: &Store) -> NoOutlook {
     if claim.is_leaving() || node.is_leaving() || is_tainted(node) {
         let said = claim.condition(DISRUPTION_REASON).map(|said| format!(" ({})", said.reason));
         return NoOutlook::Goes(said.unwrap_or_default());
+    }
+    if claim.is(REBOOTING) {
+        return NoOutlook::Reboots;
     }
     if !store.pools.get(claim.pool()).is_some_and(is_ours) {
         return NoOutlook::NoPool(claim.pool().to_owned());

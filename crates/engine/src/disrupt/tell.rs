@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use headstart_core::disrupt::{Decision, Fleet, Move, Reason};
+use headstart_core::disrupt::{Decision, Fleet, Move, Reason, Why};
+use headstart_core::repair::Remedy;
 
+use crate::claims;
 use crate::disrupt::command::node_of;
 use crate::kind::Kind;
 use crate::out::Out;
@@ -12,6 +14,8 @@ use crate::store::{Claim, Node, Store};
 
 /// How often it is told why a node is not consolidated.
 const UNCONSOLIDATABLE_EVERY: Duration = Duration::from_mins(15);
+/// How often it is told that too much is broken to be repaired.
+const REPAIR_BLOCKED_EVERY: Duration = Duration::from_mins(15);
 /// Most nodes that one decision tells about.
 const MOST_EVENTS: usize = 20;
 
@@ -25,6 +29,10 @@ pub(super) fn decision(
 ) {
     for (member, why) in decision.blocked.iter().take(MOST_EVENTS) {
         let Some(claim) = store.claims.get(&names[*member as usize]) else { continue };
+        if *why == Why::Epidemic {
+            epidemic(claim, store, out);
+            continue;
+        }
         let (reason, every) = if why.is_about_consolidation() {
             ("Unconsolidatable", UNCONSOLIDATABLE_EVERY)
         } else {
@@ -44,6 +52,63 @@ pub(super) fn decision(
             out.event(about, true, "DisruptionBlocked", message.to_owned(), UNCONSOLIDATABLE_EVERY);
         }
     }
+}
+
+/// Tells that too many nodes of a pool are unhealthy for any of them to be repaired.
+fn epidemic(claim: &Claim, store: &Store, out: &mut Out<'_>) {
+    let node = node_of(claim, store).map(|node| node.metadata.object(Kind::Node));
+    let pool = store.pools.get(claim.pool()).map(crate::pools::object);
+    let message = format!("more than 20% of nodes in nodepool {:?} are unhealthy", claim.pool());
+    for about in [node, Some(claim.metadata.object(Kind::NodeClaim)), pool].into_iter().flatten() {
+        out.event(about, true, "NodeRepairBlocked", message.clone(), REPAIR_BLOCKED_EVERY);
+    }
+}
+
+/// Tells that a node is about to be restarted.
+pub(super) fn restart(claim: &Claim, remedy: &Remedy, out: &mut Out<'_>) {
+    let reason = Reason::Unhealthy.as_str().to_lowercase();
+    let labels = [("decision", "reboot"), ("reason", reason.as_str()), ("consolidation_type", "")];
+    out.count("voluntary_disruption_decisions_total", &labels);
+    let labels = [("decision", "reboot"), ("reason", reason.as_str()), ("nodepool", claim.pool())];
+    out.count("voluntary_disruption_decisions_by_nodepool_total", &labels);
+    claims::count_disrupted(claim, &reason, out);
+    unhealthy(claim, Some(&remedy.condition), remedy.grace, out);
+    let fields = [("NodeClaim", claim.name()), ("condition", &remedy.condition), ("reason", &remedy.reason)];
+    out.line(Level::Info, "rebooting node", &fields);
+}
+
+/// Counts a node that is repaired.
+pub(super) fn unhealthy(claim: &Claim, condition: Option<&str>, bound: Option<Duration>, out: &mut Out<'_>) {
+    let Some(condition) = condition else { return };
+    let mode = match bound {
+        None => claims::termination_mode(claim),
+        Some(Duration::ZERO) => "forceful",
+        Some(_) => "eventual",
+    };
+    let labels = [
+        ("condition", snake(condition)),
+        ("nodepool", claim.pool().to_owned()),
+        ("capacity_type", claim.capacity_type().to_owned()),
+        ("image_id", claim.status.image_id().to_owned()),
+        ("termination_mode", mode.to_owned()),
+    ];
+    let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    out.count("nodeclaims_unhealthy_disrupted_total", &labels);
+}
+
+/// A name in camel case with its words apart.
+fn snake(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut text = String::with_capacity(name.len() + 4);
+    for (at, letter) in letters.iter().enumerate() {
+        let follows_small = at > 0 && !letters[at - 1].is_uppercase();
+        let ends_capitals = at > 0 && letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && (follows_small || ends_capitals) {
+            text.push('_');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
 }
 
 /// Tells that nodes are about to go.
@@ -109,4 +174,17 @@ pub(super) fn given_up(reason: Reason, members: &[String], why: &str, out: &mut 
     out.count("voluntary_disruption_queue_failures_total", &[("reason", &reason)]);
     let message = format!("not disrupting node(s) after all: {why}");
     out.line(Level::Warning, message, &[("reason", &reason), ("NodeClaims", &members.join(" "))]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::snake;
+
+    #[test]
+    fn words_of_conditions_are_told_apart() {
+        assert_eq!(
+            ["Ready", "KWOKUnhealthy", "DiskPressure"].map(snake),
+            ["ready", "kwok_unhealthy", "disk_pressure"]
+        );
+    }
 }

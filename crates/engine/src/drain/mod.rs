@@ -132,6 +132,11 @@ impl Drain {
         self.leavers.stays(pod);
     }
 
+    /// Asks pods of a node that stays to leave it for now; how many are still there.
+    pub(crate) fn empty(&mut self, node: &Node, claim: &Claim, store: &Store, out: &mut Out<'_>) -> usize {
+        pods::drain(node, Some(claim), None, &mut self.leavers, store, out)
+    }
+
     /// Forgets what was asked for.
     pub(crate) fn forget(&mut self) {
         self.leavers = Leavers::default();
@@ -331,6 +336,15 @@ fn termination_stamp(claim: &Claim) -> Option<Value> {
     let is_written = claim.metadata.annotations.contains_key(TERMINATION_TIMESTAMP);
     let stamp = end.stamp().to_string();
     (!is_written).then(|| json!({ "metadata": { "annotations": { (TERMINATION_TIMESTAMP): stamp } } }))
+}
+
+/// The change that writes down when all pods must have left, unless that is sooner already.
+pub(crate) fn tightened(claim: &Claim, end: Wall) -> Option<Value> {
+    if deadline(claim).is_some_and(|known| known <= end) {
+        return None;
+    }
+    let stamp = end.stamp().to_string();
+    Some(json!({ "metadata": { "annotations": { (TERMINATION_TIMESTAMP): stamp } } }))
 }
 
 /// When all pods must have left.

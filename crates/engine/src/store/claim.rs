@@ -86,6 +86,11 @@ impl Status {
         }
     }
 
+    /// What the machine runs, empty if that is not known.
+    pub(crate) fn image_id(&self) -> &str {
+        self.image_id.as_deref().unwrap_or_default()
+    }
+
     /// The status as it is written.
     pub(crate) fn written(&self) -> NodeClaimStatus {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(ToString::to_string);
@@ -140,6 +145,7 @@ impl Claim {
                 is_leaving: self.is_leaving(),
             },
             startup_taints: taints(&self.spec.startup_taints),
+            is_rebooting: self.is(condition::REBOOTING),
             requirements: asked.map(expression).collect(),
         }
     }

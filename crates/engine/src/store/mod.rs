@@ -21,6 +21,7 @@ use headstart_api::conditions::{self, READY};
 use headstart_api::nodeclaim::NodeClassReference;
 use headstart_api::{CapacityBuffer, NodePool};
 use headstart_core::cloud::ProviderId;
+use headstart_core::repair::Rules;
 use headstart_intake::{Diagnostic, World};
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,6 +46,8 @@ use table::Table;
 #[derive(Debug)]
 pub(crate) struct Store {
     class: ClassKind,
+    /// When a node is sick.
+    pub(crate) rules: Rules,
     /// What decides placement.
     pub(crate) world: World,
     pub(crate) nodes: Table<Node>,
@@ -129,9 +132,10 @@ pub(crate) enum Touched {
 impl Store {
     /// A store without objects, for a cloud with this kind of node class; whether somebody looks at what
     /// makes pods.
-    pub(crate) fn new(class: ClassKind, keeps_makers: bool) -> Self {
+    pub(crate) fn new(class: ClassKind, keeps_makers: bool, rules: Rules) -> Self {
         Self {
             class,
+            rules,
             keeps_makers,
             world: World::new(),
             nodes: Table::default(),
@@ -446,7 +450,7 @@ impl Store {
     }
 
     fn learn_node(&mut self, value: &Value) -> Result<Option<Touched>, (String, String)> {
-        let node = Node::read(value, &mut self.world).map_err(|error| fault(&error))?;
+        let node = Node::read(value, &mut self.world, &self.rules).map_err(|error| fault(&error))?;
         let name = node.metadata.name.clone();
         if self.nodes.get(&name).is_some_and(|known| is_older(&node.metadata, &known.metadata)) {
             return Ok(None);

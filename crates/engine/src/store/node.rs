@@ -6,6 +6,7 @@ use headstart_api::annotations::TERMINATION_FINALIZER;
 use headstart_api::labels;
 use headstart_core::cloud::ProviderId;
 use headstart_core::labels::NODE_POOL;
+use headstart_core::repair::{Rules, Symptom};
 use headstart_core::resources::Resources;
 use headstart_intake::{KeptNode, TaintSpec, World};
 use k8s_openapi::api::core::v1::Taint;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::store::meta::Meta;
+use crate::time::Wall;
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -23,6 +25,10 @@ pub(crate) struct Node {
     capacity: Arc<Resources>,
     allocatable: Arc<Resources>,
     is_ready: bool,
+    /// What changes with every start of the machine.
+    boot: Box<str>,
+    /// Conditions that may mean trouble.
+    symptoms: Box<[Condition]>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,22 +53,34 @@ struct Status {
     capacity: Resources,
     allocatable: Resources,
     conditions: Vec<Condition>,
+    #[serde(rename = "nodeInfo")]
+    info: Info,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+struct Info {
+    #[serde(rename = "bootID")]
+    boot: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Condition {
-    r#type: String,
-    status: String,
+    r#type: Box<str>,
+    status: Box<str>,
+    reason: Box<str>,
+    last_transition_time: Option<jiff::Timestamp>,
 }
 
 impl Node {
     /// Reads a node; what others have as well is kept once, and what nobody asks for not at all.
-    pub(crate) fn read(value: &Value, world: &mut World) -> Result<Self, serde_json::Error> {
+    pub(crate) fn read(value: &Value, world: &mut World, rules: &Rules) -> Result<Self, serde_json::Error> {
         let Raw { mut metadata, spec, status } = Raw::deserialize(value)?;
         metadata.labels = world.share_texts(&metadata.labels);
         metadata.annotations = world.share_labels(&metadata.annotations_of(&["karpenter.sh/"]));
-        let is_ready = |condition: &Condition| condition.r#type == "Ready" && condition.status == "True";
+        let is_ready = |condition: &Condition| &*condition.r#type == "Ready" && &*condition.status == "True";
+        let is_trouble = |condition: &Condition| rules.is_trouble(&condition.symptom());
         let mut node = Self {
             metadata,
             provider_id: spec.provider_id,
@@ -70,6 +88,8 @@ impl Node {
             capacity: world.share_amounts(status.capacity),
             allocatable: world.share_amounts(status.allocatable),
             is_ready: status.conditions.iter().any(is_ready),
+            boot: status.info.boot,
+            symptoms: status.conditions.into_iter().filter(is_trouble).collect(),
         };
         if node.has_mark(labels::REGISTERED) {
             // They are only asked for by whoever adds one more.
@@ -128,6 +148,16 @@ impl Node {
         self.is_ready
     }
 
+    /// What changes with every start of the machine.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// Conditions that mean trouble, however short.
+    pub(crate) fn symptoms(&self) -> impl Iterator<Item = Symptom<'_>> {
+        self.symptoms.iter().map(Condition::symptom)
+    }
+
     pub(crate) fn has_mark(&self, label: &str) -> bool {
         self.metadata.label(label) == "true"
     }
@@ -147,6 +177,13 @@ impl Node {
     /// Whether a taint of this key and effect is on the node.
     pub(crate) fn has_taint(&self, key: &str, effect: &str) -> bool {
         self.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
+    }
+}
+
+impl Condition {
+    fn symptom(&self) -> Symptom<'_> {
+        let since = self.last_transition_time.map_or(i64::MIN, |time| Wall::from(time).0);
+        Symptom { condition: &self.r#type, status: &self.status, reason: &self.reason, since }
     }
 }
 

@@ -8,14 +8,14 @@ use crate::story::{CREATED, Story, class, pod, pool, running_claim};
 use crate::{count, deletes, instance, is_create};
 
 /// A pool with this disruption block.
-fn pool_with(disruption: &Value) -> Value {
+pub(crate) fn pool_with(disruption: &Value) -> Value {
     let mut pool = pool(9);
     pool["spec"]["disruption"] = disruption.clone();
     pool
 }
 
 /// A claim whose instance is of a known kind, and its node.
-fn in_service(name: &str, of_type: &str) -> [Value; 2] {
+pub(crate) fn in_service(name: &str, of_type: &str) -> [Value; 2] {
     let id = format!("kwok://{name}");
     let labels = json!({
         "karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": of_type,
@@ -39,7 +39,7 @@ fn in_service(name: &str, of_type: &str) -> [Value; 2] {
     [claim, node]
 }
 
-fn bound(name: &str, node: &str) -> Value {
+pub(crate) fn bound(name: &str, node: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"]["nodeName"] = json!(node);
     pod["status"] = json!({ "phase": "Running", "startTime": CREATED });
@@ -48,7 +48,7 @@ fn bound(name: &str, node: &str) -> Value {
 }
 
 /// A cloud that runs what the claims say.
-fn cloud(names: &'static [&'static str]) -> impl FnMut(&Effect) -> Option<Outcome> {
+pub(crate) fn cloud(names: &'static [&'static str]) -> impl FnMut(&Effect) -> Option<Outcome> {
     let all: Vec<Instance> =
         names.iter().map(|name| instance(&format!("kwok://{name}"), &format!("uid-{name}"))).collect();
     move |effect| match effect {
@@ -74,7 +74,7 @@ fn says_why(effect: &Effect) -> bool {
     object.kind == Kind::NodeClaim && said.is_some_and(|all| all.iter().any(why))
 }
 
-fn objects(pool: Value, nodes: &[[Value; 2]], more: &[Value]) -> Vec<Value> {
+pub(crate) fn objects(pool: Value, nodes: &[[Value; 2]], more: &[Value]) -> Vec<Value> {
     let mut all = vec![pool, class()];
     all.extend(nodes.iter().flatten().cloned());
     all.extend(more.iter().cloned());

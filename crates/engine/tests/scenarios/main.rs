@@ -4,6 +4,7 @@
 
 mod ahead;
 mod disruption;
+mod repair;
 mod story;
 
 use std::collections::BTreeMap;

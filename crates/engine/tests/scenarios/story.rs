@@ -174,7 +174,11 @@ impl Story {
             }
             Effect::Read { object } => self.change(object, |_| {}),
             Effect::Evict { .. } => Outcome::Done(Fact::Nothing),
-            Effect::Launch(_) | Effect::Terminate(_) | Effect::Inspect(_) | Effect::Instances => return None,
+            Effect::Launch(_)
+            | Effect::Terminate(_)
+            | Effect::Reboot { .. }
+            | Effect::Inspect(_)
+            | Effect::Instances => return None,
         })
     }
 
@@ -191,6 +195,10 @@ fn merge(object: &mut Value, patch: &Value) {
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
             for (key, value) in patch {
+                if value.is_null() {
+                    object.remove(key);
+                    continue;
+                }
                 merge(object.entry(key).or_insert(Value::Null), value);
             }
         }

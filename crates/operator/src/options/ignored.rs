@@ -35,7 +35,7 @@ pub(crate) struct Ignored {
     /// Accepted, unused: pods with resource claims are never provisioned for
     #[arg(long, env, hide = true)]
     pub(crate) ignore_dra_requests: Option<String>,
-    /// Accepted, unused: there is no repair yet
+    /// Accepted, unused: repair without budgets is not supported
     #[arg(long, env, hide = true)]
     pub(crate) legacy_node_repair: Option<String>,
 }

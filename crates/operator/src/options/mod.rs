@@ -390,7 +390,10 @@ mod tests {
     fn what_cannot_be_done_is_refused() {
         let message = |args: &[&str]| settings(args).unwrap_err().to_string();
         assert!(message(&["--batch-max-duration=-1s"]).contains("must not be negative"));
-        assert!(message(&["--feature-gates=NodeRepair=true"]).contains("NodeRepair"));
+        assert!(
+            message(&["--feature-gates=PodDeletionCostManagement=true"])
+                .contains("PodDeletionCostManagement")
+        );
         assert!(message(&["--proactive-scaleup-threshold=0"]).contains("PROACTIVE_SCALEUP_THRESHOLD"));
         assert!(message(&["--proactive-scaleup-threshold=1.1"]).contains("at most 1"));
         assert!(message(&["--proactive-scaleup-max-hourly-cost=-1"]).contains("must not be negative"));

@@ -30,6 +30,11 @@ impl Performer {
         outcome(self.call(call, self.cloud.terminate(id)).await, |()| Fact::Nothing)
     }
 
+    pub(super) async fn reboot(&self, id: &ProviderId, operation: &str) -> Outcome {
+        let call = call("nodeclaim.reboot", "Reboot");
+        outcome(self.call(call, self.cloud.reboot(id, operation)).await, |()| Fact::Nothing)
+    }
+
     pub(super) async fn inspect(&self, id: &ProviderId) -> Outcome {
         let call = call("nodeclaim.lifecycle", "Get");
         outcome(self.call(call, self.cloud.get(id)).await, |instance| Fact::Instance(Box::new(instance)))

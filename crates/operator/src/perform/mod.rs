@@ -109,6 +109,7 @@ impl Performer {
             Effect::Read { object } => self.read(object).await,
             Effect::Launch(request) => self.launch(request).await,
             Effect::Terminate(id) => self.terminate(id).await,
+            Effect::Reboot { id, operation } => self.reboot(id, operation).await,
             Effect::Inspect(id) => self.inspect(id).await,
             Effect::Instances => self.instances().await,
         }
@@ -122,9 +123,11 @@ impl Performer {
             | Effect::Evict { .. }
             | Effect::Read { .. } => true,
             // The machines of KWOK are objects.
-            Effect::Launch(_) | Effect::Terminate(_) | Effect::Inspect(_) | Effect::Instances => {
-                self.cloud.name() == "kwok"
-            }
+            Effect::Launch(_)
+            | Effect::Terminate(_)
+            | Effect::Reboot { .. }
+            | Effect::Inspect(_)
+            | Effect::Instances => self.cloud.name() == "kwok",
         }
     }
 }

@@ -20,6 +20,7 @@ pub(super) enum Slim {
     Status,
     Containers,
     ContainerStatuses,
+    NodeInfo,
     Volumes,
     /// Anything else, which is taken as it is.
     Whole,
@@ -29,6 +30,9 @@ impl Slim {
     /// How to read a field, unless nobody asks for it. In a list it is a field of its items.
     fn field(self, name: &str) -> Option<Self> {
         Some(match (self, name) {
+            (Self::NodeInfo, "bootID") => Self::Whole,
+            (Self::NodeInfo, _) => return None,
+            (Self::Status, "nodeInfo") => Self::NodeInfo,
             (Self::Metadata, "managedFields")
             | (Self::Annotations, "kubectl.kubernetes.io/last-applied-configuration")
             | (
@@ -38,7 +42,6 @@ impl Slim {
                 | "ephemeralContainerStatuses"
                 | "images"
                 | "initContainerStatuses"
-                | "nodeInfo"
                 | "volumesAttached"
                 | "volumesInUse",
             )

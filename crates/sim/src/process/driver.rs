@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headstart_core::cloud::CloudError;
+use headstart_core::cloud::{CloudError, Reason};
 use headstart_engine::{Effect, EffectId, Event, Fact as Known, Kind, Outcome, Part, Refusal};
 
 use super::{Answer, Due, Process, Processes};
@@ -158,6 +158,10 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
                 Ok(Known::Nothing)
             }
         },
+        Effect::Reboot { id, .. } => Err(Refusal::Cloud(CloudError::Permanent {
+            reason: Reason::RebootNotSupported,
+            message: format!("{id} cannot be restarted"),
+        })),
         Effect::Inspect(id) => {
             ground.cloud.get(id).map(|instance| Known::Instance(Box::new(instance))).map_err(Refusal::Cloud)
         }
@@ -201,6 +205,7 @@ fn gist(effect: &Effect) -> String {
         Effect::Create { .. }
         | Effect::Read { .. }
         | Effect::Terminate(_)
+        | Effect::Reboot { .. }
         | Effect::Inspect(_)
         | Effect::Instances => String::new(),
     }

@@ -4,7 +4,7 @@
 //! ```text
 //! policy   POOL when=Empty|Balanced never static budget=REASON:NODES budget=NODES budget=NODES@SCHEDULE@SECONDS
 //!          nodes=10 going=1 unready=1 sick=1 (nodes are counted unless they are given)
-//! member   NAME of=POOL type=T zone=Z capacity=C drifted=SINCE sick=SCORE do-not-repair bounded nominated starting
+//! member   NAME of=POOL type=T zone=Z capacity=C drifted=SINCE sick=SCORE reboots do-not-repair bounded nominated starting
 //!          do-not-disrupt grace fresh (not consolidatable) restless rests=UNTIL
 //! resident NAME on=MEMBER x3 cost=C budget=NAME budgets=A,B do-not-disrupt daemon … (as a pod)
 //! search   compat | spot
@@ -68,6 +68,9 @@ pub(crate) fn fleet(text: &str) -> Fleet {
     for policy in fleet.pools.iter_mut().filter(|policy| policy.nodes == 0) {
         policy.nodes = fleet.members.iter().filter(|member| member.pool == policy.pool).count() as u32;
     }
+    for policy in &mut fleet.pools {
+        policy.known = policy.nodes;
+    }
     fleet
 }
 
@@ -81,6 +84,7 @@ fn policy(words: &[&str]) -> Policy {
         nodes: 0,
         going: 0,
         unready: 0,
+        known: 0,
         sick: 0,
     };
     for word in &words[2..] {
@@ -173,6 +177,7 @@ fn member(fleet: &mut Fleet, words: &[&str]) {
             score: score.parse().unwrap(),
             is_bounded: flag("bounded"),
             do_not_repair: flag("do-not-repair"),
+            reboots: flag("reboots"),
         }),
         residents: Vec::new(),
     });
@@ -242,6 +247,9 @@ fn shown(fleet: &Fleet, decision: &Decision) -> String {
         }
         write!(line, ", {} pods, saves {:.2}", chosen.evictions, chosen.saving.dollars()).unwrap();
         lines.push(line);
+    }
+    for member in &decision.reboots {
+        lines.push(format!("restart: {}", name(member)));
     }
     for (member, why) in &decision.blocked {
         lines.push(format!("{} stays: {why}", name(member)));

@@ -200,3 +200,35 @@ fn broken_nodes_are_replaced_worst_first_unless_too_many_are() {
     ",
     );
 }
+
+#[test]
+fn restarts_are_paced_like_replacements_and_move_nobody() {
+    let fleet = |budget: u32| {
+        format!(
+            "
+        pool default
+        policy default budget={budget} nodes=10 sick=2 never
+        member a sick=2 reboots bounded
+        member b sick=1
+        resident p on=a cpu=1 do-not-disrupt
+        resident q on=b cpu=1
+    "
+        )
+    };
+    check(
+        &fleet(1),
+        "
+        restart: a
+        b stays: No allowed disruptions due to blocking budget
+        b stays: NodePool has consolidation disabled
+    ",
+    );
+    check(
+        &fleet(2),
+        "
+        Unhealthy: b -> small of 6 on-demand/spot, 1 pods, saves 0.41
+        restart: a
+    ",
+    );
+    check(&format!("{}search compat", fleet(2)), "restart: a");
+}
