@@ -16,6 +16,7 @@ use crate::disrupt::outlook::{NoOutlook, Outlook};
 use crate::drain::{self, Drain};
 use crate::errands::{Errand, Errands};
 use crate::event::Event;
+use crate::fixed::Fixed;
 use crate::kind::Kind;
 use crate::machines::Machines;
 use crate::out::{Out, Told};
@@ -39,6 +40,7 @@ pub struct Engine {
     claims: Claims,
     drain: Drain,
     pub(crate) disrupt: Disrupt,
+    fixed: Fixed,
     collect: Collect,
     is_leading: bool,
     /// Actions that outcomes have called for.
@@ -58,6 +60,7 @@ impl Engine {
             errands: Errands::new(settings.seed),
             claims: Claims::new(well_known.clone()),
             disrupt: Disrupt::new(&settings),
+            fixed: Fixed::new(&settings),
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -98,6 +101,7 @@ impl Engine {
         self.provision.forget();
         self.drain.forget();
         self.disrupt.forget();
+        self.fixed.forget();
         let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
         let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
@@ -130,6 +134,7 @@ impl Engine {
             self.drain.poll(store, machines, &mut out);
             self.provision.poll(store, &mut self.capacity, &mut out);
             self.disrupt.poll(store, &mut self.capacity, &mut self.provision, &mut out);
+            self.fixed.poll(store, &self.disrupt, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
         }
         out.actions
@@ -146,6 +151,7 @@ impl Engine {
                 self.claims.wake(),
                 self.drain.wake(),
                 self.disrupt.wake(),
+                self.fixed.wake(),
                 self.provision.wake(&self.store, &self.capacity, self.decided),
                 self.provision.retries(&self.errands),
             ];
@@ -196,6 +202,7 @@ impl Engine {
             self.claims.on(now.wall, &touched, &self.store);
             self.drain.on(&touched, &self.store);
             self.disrupt.on(&touched, &self.store);
+            self.fixed.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
         }
@@ -328,8 +335,9 @@ impl Engine {
         if let Outcome::Refused(Refusal::Cloud(CloudError::ClassNotReady { class, .. })) = outcome {
             self.provision.refused(now.time, &class.name);
         }
-        if let Some(News::Failed { claim }) = news {
-            self.provision.withdraw(now.time, &claim);
+        if let Some(News::Failed { claim: name }) = news {
+            self.fixed.failed(now.time, claim.pool());
+            self.provision.withdraw(now.time, &name);
         }
     }
 

@@ -61,6 +61,9 @@ pub struct Settings {
     /// Whether spot nodes are replaced by cheaper spot nodes.
     #[serde(default)]
     pub spot_to_spot: bool,
+    /// Whether pools that want a number of nodes get it.
+    #[serde(default)]
+    pub static_capacity: bool,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -80,6 +83,7 @@ impl Default for Settings {
             disruption: true,
             consolidation: Consolidation::default(),
             spot_to_spot: false,
+            static_capacity: false,
             seed: 0,
         }
     }

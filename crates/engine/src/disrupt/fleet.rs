@@ -155,7 +155,7 @@ fn member(
 }
 
 /// What evicting a pod costs.
-pub(super) fn cost(pod: &Pod) -> f64 {
+pub(crate) fn cost(pod: &Pod) -> f64 {
     costs::eviction(pod.cost(), pod.priority())
 }
 

@@ -28,6 +28,7 @@ use crate::settings::{Consolidation, Settings};
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
 use command::Command;
+pub(crate) use fleet::cost as eviction_cost;
 
 /// How often all nodes are looked at while things change.
 const LOOK: Duration = Duration::from_secs(10);
@@ -46,6 +47,25 @@ enum News {
     Some,
     /// Something was begun, or what was in the way is gone.
     Pressing,
+}
+
+/// Claims that go when they are replaced, and what is still to be asked for in their place.
+#[derive(Debug, Default)]
+pub(crate) struct Swaps {
+    going: BTreeSet<String>,
+    coming: BTreeMap<String, u64>,
+}
+
+impl Swaps {
+    /// Whether a claim goes when it is replaced.
+    pub(crate) fn has(&self, claim: &str) -> bool {
+        self.going.contains(claim)
+    }
+
+    /// How many replacements are still to be asked for in a pool.
+    pub(crate) fn coming(&self, pool: &str) -> u64 {
+        self.coming.get(pool).copied().unwrap_or(0)
+    }
 }
 
 /// Nodes that are taken away by our own will.
@@ -122,6 +142,18 @@ impl Disrupt {
         self.proposed.clear();
         self.looked = None;
         self.news = News::Some;
+    }
+
+    /// Claims that go when they are replaced, and what is still to be asked for in their place.
+    pub(crate) fn swaps(&self) -> Swaps {
+        let mut swaps = Swaps::default();
+        for command in self.commands.values().filter(|command| command.is_swap()) {
+            swaps.going.extend(command.members().cloned());
+            for pool in command.coming() {
+                *swaps.coming.entry(pool.to_owned()).or_default() += 1;
+            }
+        }
+        swaps
     }
 
     pub(crate) fn wake(&self) -> Option<Time> {

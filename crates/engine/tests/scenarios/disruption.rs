@@ -15,7 +15,7 @@ fn pool_with(disruption: &Value) -> Value {
 }
 
 /// A claim whose instance is of a known kind, and its node.
-fn in_service(name: &str, of_type: &str) -> [Value; 2] {
+pub(crate) fn in_service(name: &str, of_type: &str) -> [Value; 2] {
     let id = format!("kwok://{name}");
     let labels = json!({
         "karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": of_type,
@@ -39,7 +39,7 @@ fn in_service(name: &str, of_type: &str) -> [Value; 2] {
     [claim, node]
 }
 
-fn bound(name: &str, node: &str) -> Value {
+pub(crate) fn bound(name: &str, node: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"]["nodeName"] = json!(node);
     pod["status"] = json!({ "phase": "Running", "startTime": CREATED });
@@ -48,7 +48,7 @@ fn bound(name: &str, node: &str) -> Value {
 }
 
 /// A cloud that runs what the claims say.
-fn cloud(names: &'static [&'static str]) -> impl FnMut(&Effect) -> Option<Outcome> {
+pub(crate) fn cloud(names: &'static [&'static str]) -> impl FnMut(&Effect) -> Option<Outcome> {
     let all: Vec<Instance> =
         names.iter().map(|name| instance(&format!("kwok://{name}"), &format!("uid-{name}"))).collect();
     move |effect| match effect {

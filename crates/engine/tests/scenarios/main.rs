@@ -4,6 +4,7 @@
 
 mod ahead;
 mod disruption;
+mod fixed;
 mod story;
 
 use std::collections::BTreeMap;

@@ -252,6 +252,7 @@ impl Options {
                 ConsolidationSearch::Search => Consolidation::Search,
             },
             spot_to_spot: gates.spot_to_spot,
+            static_capacity: gates.static_capacity,
             scheduler_config: scheduler_config.clone(),
             proactive: self.ahead.settings(gates)?,
             seed,
