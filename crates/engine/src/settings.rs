@@ -64,6 +64,12 @@ pub struct Settings {
     /// Whether pools that want a number of nodes get it.
     #[serde(default)]
     pub static_capacity: bool,
+    /// Whether a drifted node that cannot be replaced first goes first.
+    #[serde(default)]
+    pub terminate_first_drift: bool,
+    /// Whether a broken node that cannot be replaced first goes first.
+    #[serde(default)]
+    pub terminate_first_repair: bool,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -84,6 +90,8 @@ impl Default for Settings {
             consolidation: Consolidation::default(),
             spot_to_spot: false,
             static_capacity: false,
+            terminate_first_drift: false,
+            terminate_first_repair: false,
             seed: 0,
         }
     }

@@ -72,6 +72,8 @@ impl Swaps {
 #[derive(Debug)]
 pub(crate) struct Disrupt {
     is_on: bool,
+    /// Whether pools that want a number of nodes get it.
+    keeps_static: bool,
     options: Options,
     /// What is being carried out, by the first claim that is to go.
     commands: BTreeMap<String, Command>,
@@ -102,7 +104,13 @@ impl Disrupt {
         };
         Self {
             is_on: settings.disruption,
-            options: Options { search, spot_to_spot: settings.spot_to_spot },
+            keeps_static: settings.static_capacity,
+            options: Options {
+                search,
+                spot_to_spot: settings.spot_to_spot,
+                terminate_first_drift: settings.terminate_first_drift,
+                terminate_first_repair: settings.terminate_first_repair,
+            },
             commands: BTreeMap::new(),
             proposed: BTreeMap::new(),
             failures: command::strikes(settings.seed),
@@ -214,7 +222,7 @@ impl Disrupt {
     ) {
         let types = capacity.types(out.now.time, Mood::Picky);
         let taken = provision.with_residents(store, &types, out.now.time);
-        let (fleet, names) = self.fleet(store, provision, taken, out.now);
+        let (fleet, names) = self.fleet(store, provision, taken, &types, out.now);
         if fleet.members.is_empty() {
             self.proposed.clear();
             return;

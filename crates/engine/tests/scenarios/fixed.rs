@@ -169,3 +169,48 @@ fn what_cannot_be_launched_is_tried_again_less_and_less_often() {
     }
     assert!((3..=8).contains(&tries), "{tries} claims were made in a minute");
 }
+
+/// Nodes of the pool that are no longer what it asks for.
+fn outdated(names: &[&str]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for name in names {
+        let [mut claim, node] = in_service(name, "c-4x-amd64-linux");
+        claim["metadata"]["annotations"] =
+            json!({ "karpenter.sh/nodepool-hash": "other", "karpenter.sh/nodepool-hash-version": "v3" });
+        all.extend([claim, node]);
+    }
+    all
+}
+
+/// A pool that may swap all its nodes at once.
+fn lenient(replicas: u32, limit: u32) -> Value {
+    let mut pool = fixed(replicas, limit);
+    pool["spec"]["disruption"] = json!({ "budgets": [{ "nodes": "100%" }] });
+    pool
+}
+
+#[test]
+fn drifted_nodes_are_replaced_within_the_limit_before_they_go() {
+    let names = &["a", "b", "c"];
+    for (limit, expected) in [(3, 0), (4, 1), (5, 2), (9, 3)] {
+        let mut objects = vec![lenient(3, limit), class()];
+        objects.extend(outdated(names));
+        let mut story = begin(&objects);
+        let effects = [std::mem::take(&mut story.began), story.play(90_000, cloud(names))].concat();
+        assert_eq!(asked(&effects).len(), expected, "at most {limit} nodes");
+        assert_eq!(removed(&effects).len(), 0, "replacements are not ready");
+    }
+}
+
+#[test]
+fn at_its_limit_a_drifted_node_goes_first_and_its_seat_is_filled_when_it_is_gone() {
+    let mut objects = vec![lenient(1, 1), class()];
+    objects.extend(outdated(&["a"]));
+    let settings = Settings { terminate_first_drift: true, ..settings() };
+    let mut story = Story::with(settings, &objects);
+    let effects = [std::mem::take(&mut story.began), story.play(60_000, cloud(&["a"]))].concat();
+    assert_eq!(removed(&effects), BTreeSet::from(["a".to_owned()]));
+    assert_eq!(asked(&effects).len(), 0);
+    story.gone(Kind::NodeClaim, "a");
+    assert_eq!(asked(&story.play(1_000, nobody)).len(), 1);
+}

@@ -16,13 +16,16 @@ pub(crate) struct Gates {
     pub(crate) spot_to_spot: bool,
     /// Pools that want a number of nodes get it.
     pub(crate) static_capacity: bool,
+    /// Drifted nodes that cannot be replaced first go first.
+    pub(crate) terminate_first_drift: bool,
+    /// Broken nodes that cannot be replaced first go first.
+    pub(crate) terminate_first_repair: bool,
     /// Names that nobody knows.
     pub(crate) unknown: Vec<String>,
 }
 
 /// Upstream's gates that do not exist here yet; a user who turns one on relies on what it does.
-const MISSING: [&str; 4] =
-    ["NodeRepair", "PodDeletionCostManagement", "TerminateFirstDrift", "TerminateFirstRepair"];
+const MISSING: [&str; 2] = ["NodeRepair", "PodDeletionCostManagement"];
 
 impl Gates {
     /// Reads `A=true,B=false`.
@@ -45,6 +48,8 @@ impl Gates {
                 "CapacityBuffer" => gates.capacity_buffer = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot = on,
                 "StaticCapacity" => gates.static_capacity = on,
+                "TerminateFirstDrift" => gates.terminate_first_drift = on,
+                "TerminateFirstRepair" => gates.terminate_first_repair = on,
                 name if MISSING.contains(&name) => {
                     missing.retain(|other| other != name);
                     if on {

@@ -253,6 +253,8 @@ impl Options {
             },
             spot_to_spot: gates.spot_to_spot,
             static_capacity: gates.static_capacity,
+            terminate_first_drift: gates.terminate_first_drift,
+            terminate_first_repair: gates.terminate_first_repair,
             scheduler_config: scheduler_config.clone(),
             proactive: self.ahead.settings(gates)?,
             seed,
