@@ -6,6 +6,7 @@
 //!                └─ remedy ──► [Change]  what would give it a place, tried before it is told
 //! Facts ── expect ──► Beliefs           which pods will come, and why; they join the snapshot
 //! Fleet ──── decide ──► Decision        which nodes may go, what takes their place, and why others stay
+//! Count ──── step ──► Step             what a pool that keeps a number of nodes has too few or too many
 //! ```
 //!
 //! Words: a *pool* is where nodes come from, a *claim* a node to be bought, a *shape* what a pod needs, a *class* all pods of
@@ -27,6 +28,7 @@ pub mod default_spread;
 pub mod demand;
 pub mod disrupt;
 pub mod explain;
+pub mod fixed;
 pub mod hash;
 pub mod labels;
 pub mod overlay;

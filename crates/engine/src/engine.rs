@@ -17,6 +17,7 @@ use crate::disrupt::outlook::{NoOutlook, Outlook};
 use crate::drain::{self, Drain};
 use crate::errands::{Errand, Errands};
 use crate::event::Event;
+use crate::fixed::Fixed;
 use crate::kind::Kind;
 use crate::machines::Machines;
 use crate::out::{Out, Told};
@@ -42,6 +43,7 @@ pub struct Engine {
     drain: Drain,
     pub(crate) disrupt: Disrupt,
     reboots: Reboots,
+    fixed: Fixed,
     collect: Collect,
     is_leading: bool,
     /// Actions that outcomes have called for.
@@ -65,6 +67,7 @@ impl Engine {
             errands: Errands::new(settings.seed),
             claims: Claims::new(well_known.clone()),
             disrupt: Disrupt::new(&settings),
+            fixed: Fixed::new(&settings),
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -107,6 +110,7 @@ impl Engine {
         self.drain.forget();
         self.disrupt.forget();
         self.reboots.forget();
+        self.fixed.forget();
         let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
         let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
@@ -140,6 +144,7 @@ impl Engine {
             self.reboots.poll(store, &mut self.drain, &mut out);
             self.provision.poll(store, &mut self.capacity, &mut out);
             self.disrupt.poll(store, &mut self.capacity, &mut self.provision, &mut out);
+            self.fixed.poll(store, &self.disrupt, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
         }
         out.actions
@@ -157,6 +162,7 @@ impl Engine {
                 self.drain.wake(),
                 self.reboots.wake(),
                 self.disrupt.wake(),
+                self.fixed.wake(),
                 self.provision.wake(&self.store, &self.capacity, self.decided),
                 self.provision.retries(&self.errands),
             ];
@@ -210,6 +216,7 @@ impl Engine {
             self.drain.on(&touched, &self.store);
             self.reboots.on(&touched, &self.store);
             self.disrupt.on(&touched, &self.store);
+            self.fixed.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
         }
@@ -347,8 +354,9 @@ impl Engine {
         if let Outcome::Refused(Refusal::Cloud(CloudError::ClassNotReady { class, .. })) = outcome {
             self.provision.refused(now.time, &class.name);
         }
-        if let Some(News::Failed { claim }) = news {
-            self.provision.withdraw(now.time, &claim);
+        if let Some(News::Failed { claim: name }) = news {
+            self.fixed.failed(now.time, claim.pool());
+            self.provision.withdraw(now.time, &name);
         }
     }
 

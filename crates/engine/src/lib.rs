@@ -27,6 +27,7 @@ mod drain;
 mod engine;
 mod errands;
 pub mod event;
+mod fixed;
 pub mod journal;
 pub mod kind;
 mod machines;

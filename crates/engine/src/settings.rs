@@ -64,6 +64,15 @@ pub struct Settings {
     /// How the cloud wants sick nodes to be repaired; empty if that is left to others.
     #[serde(default)]
     pub repair: Vec<RepairPolicy>,
+    /// Whether pools that want a number of nodes get it.
+    #[serde(default)]
+    pub static_capacity: bool,
+    /// Whether a drifted node that cannot be replaced first goes first.
+    #[serde(default)]
+    pub terminate_first_drift: bool,
+    /// Whether a broken node that cannot be replaced first goes first.
+    #[serde(default)]
+    pub terminate_first_repair: bool,
     /// Decides nothing but how retries are spread in time.
     pub seed: u64,
 }
@@ -84,6 +93,9 @@ impl Default for Settings {
             consolidation: Consolidation::default(),
             spot_to_spot: false,
             repair: Vec::new(),
+            static_capacity: false,
+            terminate_first_drift: false,
+            terminate_first_repair: false,
             seed: 0,
         }
     }

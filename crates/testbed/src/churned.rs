@@ -8,7 +8,7 @@ use headstart_cloud::catalog::{Catalog, labels_of};
 use headstart_cloud::port::OfferingKey;
 use headstart_core::disrupt::budget::{Budget, Limit};
 use headstart_core::disrupt::{
-    Consolidation, Fleet, Member, Move, Options, Policy, Reason, Resident, Search, cost, decide,
+    Consolidation, Fleet, Member, Move, Options, Policy, Reason, Resident, Search, Size, cost, decide,
 };
 use headstart_core::labels::{HOSTNAME, NODE_POOL};
 use headstart_core::plan::Launch;
@@ -197,7 +197,8 @@ impl Churned {
             pool: self.pool().name.clone(),
             consolidation: Consolidation::WhenEmptyOrUnderutilized,
             consolidates: true,
-            is_static: false,
+            size: Size::ByNeed,
+            known: self.machines.len() as u32,
             budgets: vec![Budget { reasons: None, nodes: Limit::Percent(BUDGET), window: None }],
             nodes: self.machines.len() as u32,
             going: 0,
@@ -210,7 +211,7 @@ impl Churned {
             members,
             pools: vec![policy],
             now,
-            options: Options { search, spot_to_spot: true },
+            options: Options { search, spot_to_spot: true, ..Options::default() },
         }
     }
 

@@ -8,27 +8,32 @@
 //! 1. [`budget`] says how many nodes of each pool may be going now, [`cost`] what moving pods costs.
 //! 2. `pass` knows who may not go and asks the solver; `price` leaves replacements only what is cheaper; `balanced`
 //!    weighs savings against evictions.
-//! 3. `replace` is repair and drift; `compat` is upstream's search for what to consolidate, `search` is ours.
+//! 3. `replace` is repair and drift, `swap` the same for pools that keep a number of nodes, `ends` says when a node goes
+//!    before its replacement comes; `compat` is upstream's search for what to consolidate, `search` is ours.
 
 mod balanced;
 pub mod budget;
 mod compat;
 pub mod cost;
+mod ends;
 mod pass;
 mod price;
 mod replace;
 mod search;
+mod swap;
 mod why;
 
 use std::sync::Arc;
 
 pub use why::{BlockedBy, PodBlock, Why};
 
+use crate::fixed::Count;
 use crate::plan::{PlannedClaim, PlannedNode};
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::solve::{Answer, Question, Without};
+use crate::types::Types;
 use budget::Budget;
 use pass::Pass;
 
@@ -62,6 +67,10 @@ pub struct Options {
     pub search: Search,
     /// Whether spot nodes are replaced by cheaper spot nodes.
     pub spot_to_spot: bool,
+    /// Whether a drifted node that cannot be replaced first goes first.
+    pub terminate_first_drift: bool,
+    /// Whether a broken node that cannot be replaced first goes first.
+    pub terminate_first_repair: bool,
 }
 
 /// All nodes that may be disrupted, and what they depend on.
@@ -146,8 +155,8 @@ pub struct Policy {
     pub consolidation: Consolidation,
     /// Whether nodes may be removed to save money at all.
     pub consolidates: bool,
-    /// Whether it keeps a number of nodes, whatever the pods need.
-    pub is_static: bool,
+    /// How many nodes it has.
+    pub size: Size,
     /// How many nodes may be going at once.
     pub budgets: Vec<Budget>,
     /// Nodes that budgets are about.
@@ -160,6 +169,31 @@ pub struct Policy {
     pub known: u32,
     /// Nodes of all there are that are unhealthy, however short.
     pub sick: u32,
+}
+
+/// How many nodes a pool has.
+#[derive(Clone, Debug, Default)]
+pub enum Size {
+    /// As many as the pods need.
+    #[default]
+    ByNeed,
+    /// A number of them, whatever the pods need.
+    Fixed(Box<Fixed>),
+    /// The same, but nobody sees to it.
+    Unkept,
+}
+
+/// A pool that keeps a number of nodes.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    /// How many it should have, may have, and has.
+    pub count: Count,
+    /// Whether a node that goes will be made up for: the pool is in order and stays.
+    pub is_refilled: bool,
+    /// What takes the place of a node.
+    pub replacement: PlannedClaim,
+    /// What can be bought.
+    pub types: Arc<Types>,
 }
 
 /// When nodes may be removed to save money.
@@ -198,6 +232,8 @@ pub struct Move {
     pub members: Vec<u32>,
     /// What to buy first; its pods are indices of the snapshot's pods.
     pub replacements: Vec<PlannedClaim>,
+    /// Why nothing is bought first though the pods need another node.
+    pub terminates_first: Option<TerminateFirst>,
     /// Where the other pods would go.
     pub existing: Vec<PlannedNode>,
     /// What is saved per hour; negative if it costs.
@@ -206,11 +242,31 @@ pub struct Move {
     pub evictions: usize,
 }
 
+/// Why a node goes before its replacement comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminateFirst {
+    /// Only reserved capacity will do, and only what the node itself holds would be free.
+    NoReservedCapacity,
+    /// Its pool has as many nodes as it may have.
+    StaticAtLimit,
+}
+
+impl TerminateFirst {
+    /// Its name in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoReservedCapacity => "no-reserved-capacity",
+            Self::StaticAtLimit => "static-at-limit",
+        }
+    }
+}
+
 /// Decides which nodes go.
 pub fn decide(fleet: &Fleet) -> Decision {
     let mut pass = Pass::new(fleet);
     let one_by_one = fleet.options.search == Search::Compat;
-    let methods = [Pass::repair, Pass::remove_empty, Pass::replace_drifted, Pass::consolidate];
+    let methods =
+        [Pass::repair, Pass::remove_empty, Pass::swap_drifted, Pass::replace_drifted, Pass::consolidate];
     for method in methods {
         method(&mut pass);
         // COMPAT: upstream's pass ends with the first method that does something.
@@ -219,6 +275,13 @@ pub fn decide(fleet: &Fleet) -> Decision {
         }
     }
     pass.finish()
+}
+
+impl Policy {
+    /// Whether the pool has a number of nodes, whatever the pods need.
+    pub const fn is_static(&self) -> bool {
+        !matches!(self.size, Size::ByNeed)
+    }
 }
 
 impl Reason {

@@ -25,6 +25,8 @@ pub(super) struct Pass<'a> {
     pub(super) totals: BTreeMap<&'a str, Totals>,
     /// Nodes that go in this pass, by pool.
     chosen: BTreeMap<&'a str, u32>,
+    /// Nodes that come in this pass to pools that keep a number of them.
+    pub(super) swapped: BTreeMap<&'a str, u64>,
     /// Why nodes stay, by whether that is about saving money.
     whys: BTreeMap<(u32, bool), Why>,
     pub(super) decision: Decision,
@@ -66,6 +68,7 @@ impl<'a> Pass<'a> {
             without,
             totals: BTreeMap::new(),
             chosen: BTreeMap::new(),
+            swapped: BTreeMap::new(),
             whys: BTreeMap::new(),
             decision: Decision::default(),
             policies,
@@ -247,6 +250,7 @@ impl<'a> Pass<'a> {
             saving: self.price(&members) - spent,
             evictions: members.iter().map(evicted).sum(),
             replacements: claims,
+            terminates_first: None,
             existing,
             members,
         };
@@ -279,7 +283,7 @@ impl<'a> Pass<'a> {
         for member in self.members() {
             let Some(policy) = self.facts[member as usize].policy else { continue };
             let of = self.member(member);
-            if policy.is_static || !self.is_empty(member) || self.veto(member, Reason::Empty).is_some() {
+            if policy.is_static() || !self.is_empty(member) || self.veto(member, Reason::Empty).is_some() {
                 continue;
             }
             if !policy.consolidates {
@@ -337,7 +341,7 @@ impl<'a> Pass<'a> {
         if let Some(why) = self.veto(member, Reason::Underutilized) {
             return Err(Some(why));
         }
-        let Some(policy) = facts.policy.filter(|policy| !policy.is_static) else { return Err(None) };
+        let Some(policy) = facts.policy.filter(|policy| !policy.is_static()) else { return Err(None) };
         let is_wide = self.fleet.options.search == Search::Wide;
         if self.is_empty(member) && !(is_wide && self.has_expected(member)) {
             // Emptiness has looked at it, within the budget for empty nodes.

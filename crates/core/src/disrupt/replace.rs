@@ -1,7 +1,7 @@
 //! Nodes that must be replaced: those that are broken, and those that are no longer what their pool asks for.
 
 use crate::disrupt::pass::Pass;
-use crate::disrupt::{Reason, Search, Why};
+use crate::disrupt::{Reason, Search, Size, TerminateFirst, Why};
 
 /// The share of a pool's nodes, in percent and rounded up, beyond which it is not believed that nodes are at fault.
 const EPIDEMIC: u64 = 20;
@@ -41,12 +41,23 @@ impl Pass<'_> {
 
     /// Replaces nodes that are no longer what their pool asks for: those without pods first, then the oldest.
     pub(super) fn replace_drifted(&mut self) {
+        let members = self.drifted(|size| matches!(size, Size::ByNeed));
+        if self.fleet.options.search == Search::Wide {
+            // Their turn comes too: whoever moved there would move again.
+            for member in &members {
+                self.without.close(self.member(*member).node);
+            }
+        }
+        self.replace(&members, Reason::Drifted);
+    }
+
+    /// Nodes of some pools that may go because they drifted, in the order in which they should.
+    pub(super) fn drifted(&mut self, is_asked: impl Fn(&Size) -> bool) -> Vec<u32> {
         let mut drifted = Vec::new();
         for member in self.members() {
             let Some(since) = self.member(member).drifted else { continue };
-            if self.facts[member as usize].is_taken
-                || self.facts[member as usize].policy.is_some_and(|policy| policy.is_static)
-            {
+            let facts = &self.facts[member as usize];
+            if facts.is_taken || facts.policy.is_some_and(|policy| !is_asked(&policy.size)) {
                 continue;
             }
             if let Some(why) = self.veto(member, Reason::Drifted) {
@@ -56,16 +67,17 @@ impl Pass<'_> {
             let has_pods = self.member(member).residents.iter().any(|pod| pod.pod.is_some());
             drifted.push((has_pods, since, self.facts[member as usize].name, member));
         }
-        self.decision.eligible.push((Reason::Drifted, drifted.len()));
+        self.count_eligible(Reason::Drifted, drifted.len());
         drifted.sort_unstable();
-        let members: Vec<u32> = drifted.into_iter().map(|(.., member)| member).collect();
-        if self.fleet.options.search == Search::Wide {
-            // Their turn comes too: whoever moved there would move again.
-            for member in &members {
-                self.without.close(self.member(*member).node);
-            }
+        drifted.into_iter().map(|(.., member)| member).collect()
+    }
+
+    /// Counts nodes that could go for a reason, those of all methods together.
+    fn count_eligible(&mut self, reason: Reason, count: usize) {
+        match self.decision.eligible.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, known)) => *known += count,
+            None => self.decision.eligible.push((reason, count)),
         }
-        self.replace(&members, Reason::Drifted);
     }
 
     /// Replaces nodes in this order, as many as budgets allow.
@@ -80,22 +92,36 @@ impl Pass<'_> {
                 self.stays(*member, reason, Why::Budget(reason));
                 continue;
             }
-            if reason == Reason::Unhealthy && self.member(*member).sick.is_some_and(|sick| sick.reboots) {
-                self.reboot(*member);
-                if self.fleet.options.search == Search::Compat {
-                    return;
+            let reboots =
+                reason == Reason::Unhealthy && self.member(*member).sick.is_some_and(|sick| sick.reboots);
+            let is_chosen = match self.facts[*member as usize].policy.map(|policy| &policy.size) {
+                Some(_) if reboots => {
+                    self.reboot(*member);
+                    true
                 }
-                continue;
-            }
-            match self.rehouse(&[*member], reason, usize::MAX, None) {
-                Ok(rehoused) => {
-                    self.choose(reason, vec![*member], rehoused);
-                    if self.fleet.options.search == Search::Compat {
-                        return;
-                    }
-                }
-                Err(why) => self.stays(*member, reason, why),
+                Some(Size::Fixed(fixed)) => self.swap(*member, fixed, reason),
+                Some(Size::Unkept) | None => false,
+                Some(Size::ByNeed) => self.rebuild(*member, reason),
+            };
+            if is_chosen && self.fleet.options.search == Search::Compat {
+                return;
             }
         }
+    }
+
+    /// Finds other places for the pods of a node; whether it goes.
+    fn rebuild(&mut self, member: u32, reason: Reason) -> bool {
+        let why = match self.rehouse(&[member], reason, usize::MAX, None) {
+            Ok(rehoused) => {
+                self.choose(reason, vec![member], rehoused);
+                return true;
+            }
+            Err(why) => why,
+        };
+        if let Some(existing) = self.ends_first(member, reason) {
+            return self.end_first(member, reason, TerminateFirst::NoReservedCapacity, existing);
+        }
+        self.stays(member, reason, why);
+        false
     }
 }

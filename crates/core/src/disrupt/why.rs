@@ -40,6 +40,10 @@ pub enum Why {
     Unpriced,
     /// The budget of its pool for this reason is used up.
     Budget(Reason),
+    /// Its pool has as many nodes as it may have, so that nothing can take its place first.
+    AtNodeLimit,
+    /// Its pool can only use reservations, and those are full.
+    ReservationsFull,
     /// A pod of it would have no place.
     Nowhere {
         /// The pod, as `namespace/name`.
@@ -140,6 +144,12 @@ impl fmt::Display for Why {
             Self::Resting => f.write_str("Node has just replaced another"),
             Self::Unpriced => f.write_str("Instance type, zone or capacity type of the node is not known"),
             Self::Budget(_) => f.write_str("No allowed disruptions due to blocking budget"),
+            Self::AtNodeLimit => {
+                f.write_str("static NodePool is at its node limit, which leaves no room for a replacement")
+            }
+            Self::ReservationsFull => {
+                f.write_str("capacity reservations of the static NodePool are full, which leaves no room for a replacement")
+            }
             Self::Nowhere { pod, obstacle: Some(obstacle) } => {
                 write!(f, "Not all pods would schedule, {pod} => {obstacle}")
             }

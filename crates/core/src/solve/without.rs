@@ -141,6 +141,11 @@ impl<'a> Without<'a> {
         self.settled.insert(self.position[node as usize]);
     }
 
+    /// Whether a node takes nobody.
+    pub(crate) fn is_closed(&self, node: u32) -> bool {
+        self.closed.has(self.position[node as usize])
+    }
+
     /// What a place for a pod of each class costs on a fleet that is ideal for these pods.
     pub(crate) fn worth(&mut self, pods: impl Iterator<Item = u32>) -> Worth {
         let mut counts = vec![0; self.problem.classes.all.len()];

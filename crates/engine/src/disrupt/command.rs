@@ -16,6 +16,7 @@ use crate::claims;
 use crate::disrupt::{Disrupt, ask, fleet, health, is_tainted, tell, without_mark};
 use crate::drain;
 use crate::errands::Errand;
+use crate::fixed::anchor_of;
 use crate::kind::Kind;
 use crate::out::Out;
 use crate::provision::{Provision, Strikes};
@@ -80,6 +81,16 @@ impl Command {
     pub(super) fn deadline(&self, commands: usize) -> Time {
         let each = FOR_EACH * u32::try_from(commands).unwrap_or(u32::MAX);
         self.since + each.clamp(TO_REPLACE, MOST_TO_REPLACE)
+    }
+
+    /// Whether something takes the place of what goes.
+    pub(super) fn is_swap(&self) -> bool {
+        !self.planned.is_empty() || !self.replacements.is_empty()
+    }
+
+    /// The pools of what is still to be bought.
+    pub(super) fn coming(&self) -> impl Iterator<Item = &str> {
+        self.planned.iter().map(|claim| &*claim.pool)
     }
 
     fn saves(&self) -> bool {
@@ -237,12 +248,15 @@ impl Disrupt {
 fn replace(command: &mut Command, store: &mut Store, provision: &mut Provision, out: &mut Out<'_>) {
     let first = command.members.first().and_then(|name| store.claims.get(name));
     let anchor = first.map(|claim| claim.metadata.uid.clone()).unwrap_or_default();
+    // Whoever takes a numbered seat is named after it.
+    let seat = first.and_then(anchor_of);
     let planned = std::mem::take(&mut command.planned);
     let mut notes = vec![(REPLACES, command.members.join(",")), (TOGETHER, planned.len().to_string())];
     notes.extend(command.bound.map(|bound| (WITHIN, health::written(bound))));
     let reason = command.reason.as_str().to_lowercase();
     for (at, claim) in planned.iter().enumerate() {
-        let made = provision.replace(store, claim, &format!("{anchor}/{at}"), &notes, &reason, out);
+        let anchor = seat.clone().unwrap_or_else(|| format!("{anchor}/{at}"));
+        let made = provision.buy(store, claim, &anchor, &notes, &reason, out);
         // A name that is not there fails the command when it is looked at next.
         command.replacements.push(made.unwrap_or_default());
     }

@@ -12,14 +12,16 @@ use headstart_api::{Budget as Written, BudgetLimit, DisruptionReason};
 use headstart_core::cron::Cron;
 use headstart_core::disrupt::budget::{Budget, Limit, Window};
 use headstart_core::disrupt::{
-    BlockedBy, Consolidation, Fleet, Member, PodBlock, Policy, Reason, Resident, cost as costs,
+    BlockedBy, Consolidation, Fixed, Fleet, Member, PodBlock, Policy, Reason, Resident, Size, cost as costs,
 };
 use headstart_core::repair::Diagnosis;
+use headstart_core::types::Types;
 use headstart_intake::Taken;
 
 use crate::claims::settles;
 use crate::disrupt::command::{REPLACES, node_of};
 use crate::disrupt::{Disrupt, health, is_tainted};
+use crate::fixed::{count, template};
 use crate::provision::Provision;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
 use crate::time::{Now, Wall};
@@ -34,6 +36,7 @@ impl Disrupt {
         store: &Store,
         provision: &Provision,
         taken: Taken,
+        types: &Arc<Types>,
         now: Now,
     ) -> (Fleet, Vec<String>) {
         let Taken { mut snapshot, residents, .. } = taken;
@@ -47,7 +50,7 @@ impl Disrupt {
             });
             wanted.insert((resident.namespace, resident.name), pod);
         }
-        let pools = self.policies(store);
+        let pools = self.policies(store, types);
         let nominated: BTreeSet<&str> =
             store.waiting.iter().filter_map(|key| store.pod(key)?.nominated().map(|node| &**node)).collect();
         let busy: BTreeSet<&str> =
@@ -83,10 +86,10 @@ impl Disrupt {
     }
 
     /// What all pools want, and how many nodes they have.
-    fn policies(&self, store: &Store) -> Vec<Policy> {
+    fn policies(&self, store: &Store, types: &Arc<Types>) -> Vec<Policy> {
         let mut policies: BTreeMap<&str, Policy> = BTreeMap::new();
         for (name, pool) in &store.pools {
-            policies.insert(name, policy(name, pool));
+            policies.insert(name, policy(name, pool, self.size(name, pool, store, types)));
         }
         for node in store.nodes.values() {
             if let Some(policy) = policies.get_mut(node.pool()) {
@@ -117,6 +120,22 @@ impl Disrupt {
             }
         }
         policies.into_values().collect()
+    }
+
+    /// How many nodes a pool has.
+    fn size(&self, name: &str, pool: &NodePool, store: &Store, types: &Arc<Types>) -> Size {
+        let Some(count) = count(name, pool, store, &self.swaps(), &BTreeSet::new()) else {
+            return Size::ByNeed;
+        };
+        if !self.keeps_static {
+            return Size::Unkept;
+        }
+        Size::Fixed(Box::new(Fixed {
+            count,
+            is_refilled: store.is_usable(name) && pool.metadata.deletion_timestamp.is_none(),
+            replacement: template(pool),
+            types: types.clone(),
+        }))
     }
 }
 
@@ -169,7 +188,7 @@ fn member(
 }
 
 /// What evicting a pod costs.
-pub(super) fn cost(pod: &Pod) -> f64 {
+pub(crate) fn cost(pod: &Pod) -> f64 {
     costs::eviction(pod.cost(), pod.priority())
 }
 
@@ -209,7 +228,7 @@ fn guarded(pod: &Pod, store: &Store) -> Option<BlockedBy> {
     }
 }
 
-fn policy(name: &str, pool: &NodePool) -> Policy {
+fn policy(name: &str, pool: &NodePool, size: Size) -> Policy {
     let disruption = &pool.spec.disruption;
     Policy {
         pool: name.into(),
@@ -219,7 +238,7 @@ fn policy(name: &str, pool: &NodePool) -> Policy {
             ConsolidationPolicy::Balanced => Consolidation::Balanced,
         },
         consolidates: disruption.consolidate_after.duration().is_some(),
-        is_static: pool.spec.replicas.is_some(),
+        size,
         budgets: disruption.budgets.iter().map(budget).collect(),
         nodes: 0,
         going: 0,

@@ -31,6 +31,7 @@ use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
 use command::Command;
 pub(crate) use command::node_of;
+pub(crate) use fleet::cost as eviction_cost;
 use health::Restart;
 pub(crate) use health::duration;
 
@@ -53,10 +54,31 @@ enum News {
     Pressing,
 }
 
+/// Claims that go when they are replaced, and what is still to be asked for in their place.
+#[derive(Debug, Default)]
+pub(crate) struct Swaps {
+    going: BTreeSet<String>,
+    coming: BTreeMap<String, u64>,
+}
+
+impl Swaps {
+    /// Whether a claim goes when it is replaced.
+    pub(crate) fn has(&self, claim: &str) -> bool {
+        self.going.contains(claim)
+    }
+
+    /// How many replacements are still to be asked for in a pool.
+    pub(crate) fn coming(&self, pool: &str) -> u64 {
+        self.coming.get(pool).copied().unwrap_or(0)
+    }
+}
+
 /// Nodes that are taken away by our own will.
 #[derive(Debug)]
 pub(crate) struct Disrupt {
     is_on: bool,
+    /// Whether pools that want a number of nodes get it.
+    keeps_static: bool,
     options: Options,
     /// What is being carried out, by the first claim that is to go.
     commands: BTreeMap<String, Command>,
@@ -91,7 +113,13 @@ impl Disrupt {
         };
         Self {
             is_on: settings.disruption,
-            options: Options { search, spot_to_spot: settings.spot_to_spot },
+            keeps_static: settings.static_capacity,
+            options: Options {
+                search,
+                spot_to_spot: settings.spot_to_spot,
+                terminate_first_drift: settings.terminate_first_drift,
+                terminate_first_repair: settings.terminate_first_repair,
+            },
             commands: BTreeMap::new(),
             restarts: BTreeMap::new(),
             tolerated: None,
@@ -134,6 +162,18 @@ impl Disrupt {
         self.proposed.clear();
         self.looked = None;
         self.news = News::Some;
+    }
+
+    /// Claims that go when they are replaced, and what is still to be asked for in their place.
+    pub(crate) fn swaps(&self) -> Swaps {
+        let mut swaps = Swaps::default();
+        for command in self.commands.values().filter(|command| command.is_swap()) {
+            swaps.going.extend(command.members().cloned());
+            for pool in command.coming() {
+                *swaps.coming.entry(pool.to_owned()).or_default() += 1;
+            }
+        }
+        swaps
     }
 
     pub(crate) fn wake(&self) -> Option<Time> {
@@ -194,7 +234,7 @@ impl Disrupt {
     ) {
         let types = capacity.types(out.now.time, Mood::Picky);
         let taken = provision.with_residents(store, &types, out.now.time);
-        let (fleet, names) = self.fleet(store, provision, taken, out.now);
+        let (fleet, names) = self.fleet(store, provision, taken, &types, out.now);
         let tolerated = names.iter().filter_map(|name| health::next(name, store, out.now.wall)).min();
         self.tolerated = tolerated.map(|wall| out.now.until(wall));
         if fleet.members.is_empty() {

@@ -84,7 +84,7 @@ impl Disrupt {
         let price = capacity.price(claim);
         let types = capacity.types(now.time, Mood::Picky);
         let taken = provision.with_residents(store, &types, now.time);
-        let (fleet, names) = self.fleet(store, provision, taken, now);
+        let (fleet, names) = self.fleet(store, provision, taken, &types, now);
         let Some(at) = names.iter().position(|known| known == claim.name()) else {
             return Err(absence(claim, node, store));
         };

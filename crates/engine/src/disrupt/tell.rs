@@ -114,7 +114,11 @@ fn snake(name: &str) -> String {
 /// Tells that nodes are about to go.
 pub(super) fn start(fleet: &Fleet, chosen: &Move, members: &[String], out: &mut Out<'_>) {
     let reason = chosen.reason.as_str().to_lowercase();
-    let decision = if chosen.replacements.is_empty() { "delete" } else { "replace" };
+    let decision = match chosen.terminates_first {
+        Some(_) => "terminate-first",
+        None if chosen.replacements.is_empty() => "delete",
+        None => "replace",
+    };
     let kind = match chosen.reason {
         Reason::Empty => "empty",
         Reason::Underutilized if members.len() > 1 => "multi",
@@ -127,6 +131,11 @@ pub(super) fn start(fleet: &Fleet, chosen: &Move, members: &[String], out: &mut 
         let pool = &fleet.members[*member as usize].pool;
         let labels = [("decision", decision), ("reason", reason.as_str()), ("nodepool", pool)];
         out.count("voluntary_disruption_decisions_by_nodepool_total", &labels);
+        if let Some(why) = chosen.terminates_first {
+            let labels =
+                [("nodepool", &**pool), ("reason", &reason), ("terminate_first_reason", why.as_str())];
+            out.count("voluntary_disruption_terminate_first_decisions_total", &labels);
+        }
     }
     let (removed, bought) = (members.len().to_string(), chosen.replacements.len().to_string());
     let (pods, saving) = (chosen.evictions.to_string(), format!("${:.3}/h", chosen.saving.dollars()));

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::store::{Claim, Store};
 
-/// The first pod that a claim was made for, by uid, so that the claim's name can be found again.
+/// What a claim was made for, often its first pod by uid, so that the claim's name can be found again.
 pub(crate) const ANCHOR: &str = "headstart.dev/anchor";
 
 /// Labels that only a plan looks at.
@@ -124,7 +124,8 @@ fn requirements(planned: &PlannedClaim) -> Vec<Value> {
     let least = all.get(INSTANCE_TYPE).map(Requirement::expressions).unwrap_or_default();
     let least = least.into_iter().find_map(|expression| expression.min_values);
     let types = Requirement::new(INSTANCE_TYPE, Operator::In, &planned.instance_types, least);
-    if let Ok(types) = types {
+    // A claim that names no types leaves it to the launch which of its pool's it becomes.
+    if let Some(types) = types.ok().filter(|_| !planned.instance_types.is_empty()) {
         all.replace(types);
     }
     if !planned.capacity_types.is_empty() {

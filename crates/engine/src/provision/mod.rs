@@ -36,6 +36,7 @@ use crate::settings::Settings;
 use crate::store::{Pod, PodKey, PodLife as _, Store, Touched};
 use crate::time::Time;
 use echoes::Echoes;
+pub(crate) use manifest::ANCHOR;
 use promises::Promises;
 use sight::Eyes;
 pub(crate) use strikes::Strikes;
@@ -372,8 +373,8 @@ impl Provision {
         self.promises.on(claim).next().is_some()
     }
 
-    /// Asks for a claim that takes the place of others, and says so on it; its name.
-    pub(crate) fn replace(
+    /// Asks for a claim that no pod waits for, with these annotations; its name.
+    pub(crate) fn buy(
         &mut self,
         store: &mut Store,
         planned: &PlannedClaim,

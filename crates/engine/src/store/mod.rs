@@ -602,7 +602,7 @@ impl Store {
     }
 
     /// Whether nodes may be bought from a pool: it is ours and has been found in order.
-    fn is_usable(&self, pool: &str) -> bool {
+    pub(crate) fn is_usable(&self, pool: &str) -> bool {
         self.pools.get(pool).is_some_and(|pool| {
             let conditions = pool.status.as_ref().map(|status| status.conditions.as_slice());
             self.is_ours(&pool.spec.template.spec.node_class_ref)

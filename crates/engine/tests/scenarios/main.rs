@@ -4,6 +4,7 @@
 
 mod ahead;
 mod disruption;
+mod fixed;
 mod repair;
 mod story;
 

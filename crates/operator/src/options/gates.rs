@@ -16,13 +16,18 @@ pub(crate) struct Gates {
     pub(crate) spot_to_spot: bool,
     /// Sick nodes are repaired.
     pub(crate) node_repair: bool,
+    /// Pools that want a number of nodes get it.
+    pub(crate) static_capacity: bool,
+    /// Drifted nodes that cannot be replaced first go first.
+    pub(crate) terminate_first_drift: bool,
+    /// Broken nodes that cannot be replaced first go first.
+    pub(crate) terminate_first_repair: bool,
     /// Names that nobody knows.
     pub(crate) unknown: Vec<String>,
 }
 
 /// Upstream's gates that do not exist here yet; a user who turns one on relies on what it does.
-const MISSING: [&str; 4] =
-    ["PodDeletionCostManagement", "StaticCapacity", "TerminateFirstDrift", "TerminateFirstRepair"];
+const MISSING: [&str; 1] = ["PodDeletionCostManagement"];
 
 impl Gates {
     /// Reads `A=true,B=false`.
@@ -45,6 +50,9 @@ impl Gates {
                 "CapacityBuffer" => gates.capacity_buffer = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot = on,
                 "NodeRepair" => gates.node_repair = on,
+                "StaticCapacity" => gates.static_capacity = on,
+                "TerminateFirstDrift" => gates.terminate_first_drift = on,
+                "TerminateFirstRepair" => gates.terminate_first_repair = on,
                 name if MISSING.contains(&name) => {
                     missing.retain(|other| other != name);
                     if on {
@@ -79,9 +87,8 @@ mod tests {
 
     #[test]
     fn a_gate_that_we_lack_stops_the_start() {
-        let error =
-            Gates::parse("PodDeletionCostManagement=true,StaticCapacity=True,NodeOverlay=true").unwrap_err();
-        assert!(error.to_string().contains("PodDeletionCostManagement and StaticCapacity"), "{error}");
+        let error = Gates::parse("PodDeletionCostManagement=True,StaticCapacity=true").unwrap_err();
+        assert!(error.to_string().contains("PodDeletionCostManagement"), "{error}");
         assert!(Gates::parse("PodDeletionCostManagement=true,PodDeletionCostManagement=false").is_ok());
     }
 

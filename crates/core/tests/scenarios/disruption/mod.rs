@@ -2,18 +2,19 @@
 //!
 //! Beside the lines of [`fixture`](crate::fixture):
 //! ```text
-//! policy   POOL when=Empty|Balanced never static budget=REASON:NODES budget=NODES budget=NODES@SCHEDULE@SECONDS
+//! policy   POOL when=Empty|Balanced never static=REPLICAS/KEPT/LIMIT budget=REASON:NODES budget=NODES budget=NODES@SCHEDULE@SECONDS
 //!          nodes=10 going=1 unready=1 sick=1 (nodes are counted unless they are given)
-//! member   NAME of=POOL type=T zone=Z capacity=C drifted=SINCE sick=SCORE reboots do-not-repair bounded nominated starting
+//! member   NAME of=POOL type=T zone=Z capacity=C reservation=ID drifted=SINCE sick=SCORE reboots do-not-repair bounded nominated starting
 //!          do-not-disrupt grace fresh (not consolidatable) restless rests=UNTIL
 //! resident NAME on=MEMBER x3 cost=C budget=NAME budgets=A,B do-not-disrupt daemon … (as a pod)
-//! search   compat | spot
+//! search   compat | spot | ends-first
 //! now      SECONDS
 //! ```
 
 mod consolidation;
 mod replacement;
 mod speed;
+mod swapping;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,11 +22,14 @@ use std::sync::Arc;
 use headstart_core::cron::Cron;
 use headstart_core::disrupt::budget::{Budget, Limit, Window};
 use headstart_core::disrupt::{
-    BlockedBy, Consolidation, Decision, Fleet, Member, Options, PodBlock, Policy, Reason, Resident, Search,
-    Sickness, cost, decide,
+    BlockedBy, Consolidation, Decision, Fixed, Fleet, Member, Options, PodBlock, Policy, Reason, Resident,
+    Search, Sickness, Size, cost, decide,
 };
+use headstart_core::fixed::Count;
 use headstart_core::labels;
-use headstart_core::snapshot::{BoundPod, Demand, Node, Pod};
+use headstart_core::plan::PlannedClaim;
+use headstart_core::resources::Resources;
+use headstart_core::snapshot::{BoundPod, Demand, Node, Pod, Snapshot};
 
 use crate::fixture::{parse, shape};
 
@@ -57,11 +61,15 @@ pub(crate) fn fleet(text: &str) -> Fleet {
     for line in ours {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
-            "policy" => fleet.pools.push(policy(&words)),
+            "policy" => fleet.pools.push(policy(&words, &fleet.snapshot)),
             "member" => member(&mut fleet, &words),
             "resident" => resident(&mut fleet, &words),
             "now" => fleet.now = words[1].parse().unwrap(),
             _ if words[1] == "spot" => fleet.options.spot_to_spot = true,
+            _ if words[1] == "ends-first" => {
+                fleet.options.terminate_first_drift = true;
+                fleet.options.terminate_first_repair = true;
+            }
             _ => fleet.options.search = Search::Compat,
         }
     }
@@ -74,12 +82,12 @@ pub(crate) fn fleet(text: &str) -> Fleet {
     fleet
 }
 
-fn policy(words: &[&str]) -> Policy {
+fn policy(words: &[&str], snapshot: &Snapshot) -> Policy {
     let mut policy = Policy {
         pool: words[1].into(),
         consolidation: Consolidation::WhenEmptyOrUnderutilized,
         consolidates: true,
-        is_static: false,
+        size: Size::ByNeed,
         budgets: Vec::new(),
         nodes: 0,
         going: 0,
@@ -90,7 +98,7 @@ fn policy(words: &[&str]) -> Policy {
     for word in &words[2..] {
         match word.split_once('=').unwrap_or((word, "")) {
             ("never", _) => policy.consolidates = false,
-            ("static", _) => policy.is_static = true,
+            ("static", text) => policy.size = size(words[1], text, snapshot),
             ("when", "Empty") => policy.consolidation = Consolidation::WhenEmpty,
             ("when", _) => policy.consolidation = Consolidation::Balanced,
             ("nodes", n) => policy.nodes = n.parse().unwrap(),
@@ -102,6 +110,31 @@ fn policy(words: &[&str]) -> Policy {
         }
     }
     policy
+}
+
+/// `REPLICAS/KEPT` or `REPLICAS/KEPT/LIMIT`, and `/unready` for a pool that is not refilled; nothing if nobody keeps it.
+fn size(pool: &str, text: &str, snapshot: &Snapshot) -> Size {
+    let mut parts = text.split('/');
+    let mut number = || parts.next().and_then(|part| part.parse().ok());
+    let Some(replicas) = number() else { return Size::Unkept };
+    let (kept, limit) = (number().unwrap(), number());
+    let pool = snapshot.pools.iter().find(|known| &*known.name == pool).unwrap();
+    Size::Fixed(Box::new(Fixed {
+        count: Count { replicas, limit, kept, going: 0 },
+        is_refilled: !text.ends_with("unready"),
+        replacement: PlannedClaim {
+            pool: pool.name.clone(),
+            pods: Vec::new(),
+            requirements: pool.requirements.clone(),
+            instance_types: Vec::new(),
+            zones: Vec::new(),
+            capacity_types: Vec::new(),
+            launch: None,
+            requests: Resources::default(),
+            min_values_relaxed: false,
+        },
+        types: pool.types.clone(),
+    }))
 }
 
 fn budget(text: &str) -> Budget {
@@ -151,10 +184,11 @@ fn member(fleet: &mut Fleet, words: &[&str]) {
         (labels::ARCH, "amd64"),
         (labels::OS, "linux"),
     ];
-    let given = given.map(|(key, value)| (key.into(), value.into()));
+    let reservation = word("reservation").map(|id| ("karpenter.sh/reservation-id", id));
+    let given = given.into_iter().chain(reservation).map(|(key, value)| (key.into(), value.into()));
     fleet.snapshot.nodes.push(Node {
         name,
-        labels: Arc::new(given.into_iter().collect()),
+        labels: Arc::new(given.collect()),
         taints: pool.taints.clone(),
         allocatable: Arc::new(known.allocatable()),
         initialized: !flag("starting"),
@@ -244,6 +278,9 @@ fn shown(fleet: &Fleet, decision: &Decision) -> String {
             let cheapest = claim.instance_types.first().map_or("nothing", |name| name);
             let kinds = claim.capacity_types.join("/");
             write!(line, " -> {cheapest} of {} {kinds}", claim.instance_types.len()).unwrap();
+        }
+        if let Some(why) = chosen.terminates_first {
+            write!(line, " first ({})", why.as_str()).unwrap();
         }
         write!(line, ", {} pods, saves {:.2}", chosen.evictions, chosen.saving.dollars()).unwrap();
         lines.push(line);
