@@ -7,7 +7,6 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::Peer;
 use crate::control_plane::ControlPlane;
 
 /// What Karpenter's chart sets, where the suites do not change it.
@@ -24,30 +23,19 @@ pub(super) const ENVIRONMENT: [(&str, &str); 7] = [
 /// Where the suites expect to see the scheduler's configuration; only the argument is looked at.
 const SCHEDULER_CONFIG: &str = "/etc/kubernetes/karpenter-scheduler-config/kube-scheduler-config.yaml";
 
+const FEATURE_GATES: &str = "StaticCapacity=true,NodeRepair=true,CapacityBuffer=true,NodeOverlay=true,\
+     SpotToSpotConsolidation=true,TerminateFirstDrift=true,TerminateFirstRepair=true";
+
 /// The environment of the Deployment's container, which the suites read and edit.
 #[derive(Debug, Clone)]
 pub struct Settings(pub Vec<(String, String)>);
 
 impl Settings {
-    /// As upstream's own end-to-end runs set them, with every feature gate that has specs and that `peer` has: an
-    /// operator that lacks a gate may refuse to start with it.
-    pub fn of(peer: Peer) -> Self {
-        let settings = [
-            ("FEATURE_GATES", feature_gates(peer)),
-            ("PREFERENCE_POLICY", "Ignore"),
-            ("ENABLE_PROFILING", "true"),
-        ];
+    /// As upstream's own end-to-end runs set them, with every feature gate that has specs.
+    pub fn upstream() -> Self {
+        let settings =
+            [("FEATURE_GATES", FEATURE_GATES), ("PREFERENCE_POLICY", "Ignore"), ("ENABLE_PROFILING", "true")];
         Self(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
-    }
-}
-
-fn feature_gates(peer: Peer) -> &'static str {
-    match peer {
-        Peer::Karpenter => {
-            "StaticCapacity=true,NodeRepair=true,CapacityBuffer=true,NodeOverlay=true,\
-             SpotToSpotConsolidation=true,TerminateFirstDrift=true,TerminateFirstRepair=true"
-        }
-        Peer::Headstart => "NodeOverlay=true",
     }
 }
 

@@ -28,7 +28,7 @@ pub async fn run_group(group: &Group, peer: Peer, logs: &Path) -> Result<Vec<Spe
     };
     let plane = ControlPlane::start(options).await?;
     peers::install_crds(&plane).await?;
-    peers::install(&plane, &peers::Settings::of(peer)).await?;
+    peers::install(&plane, &peers::Settings::upstream()).await?;
 
     let report = plane.dir().join("report.json");
     let result = tokio::select! {
