@@ -148,10 +148,23 @@ fn take_out<T>(
     names: impl Fn(&T) -> (&str, &str),
     wanted: (&str, &str),
 ) {
+    take_out_of_mixed(places, list, kind, |_| None, names, wanted);
+}
+
+/// The same for a list of several kinds, each object of which knows its own.
+fn take_out_of_mixed<T>(
+    places: &mut Places,
+    list: &mut Vec<T>,
+    kind: &str,
+    own: impl Fn(&T) -> Option<&str>,
+    names: impl Fn(&T) -> (&str, &str),
+    wanted: (&str, &str),
+) {
     let Some(place) = places.of(kind, wanted, |at| list.get(at).map(&names)) else { return };
     places.forget(kind, wanted, place);
     list.swap_remove(place);
     if let Some(moved) = list.get(place) {
+        let kind = own(moved).unwrap_or(kind);
         places.forget(kind, names(moved), list.len());
         places.set(kind, names(moved), place);
     }
@@ -332,7 +345,14 @@ impl World {
             }
             "DaemonSet" => take_out(places, &mut self.daemons, kind, |set| set.metadata.names(), names),
             "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" => {
-                take_out(places, &mut self.workloads, kind, |workload| workload.metadata.names(), names);
+                take_out_of_mixed(
+                    places,
+                    &mut self.workloads,
+                    kind,
+                    |workload| Some(&workload.kind),
+                    |workload| workload.metadata.names(),
+                    names,
+                );
             }
             "Service" => {
                 self.services.get_mut(namespace).map(|services| services.remove(name));

@@ -34,6 +34,23 @@ fn pod(cpu: &str) -> Value {
     })
 }
 
+#[test]
+fn makers_of_several_kinds_go_in_any_order() {
+    let kinds = ["ReplicaSet", "Deployment", "StatefulSet"];
+    for first in kinds {
+        for second in kinds.into_iter().filter(|kind| *kind != first) {
+            let mut world = world(&kinds.map(|kind| set(kind, "1")));
+            world.remove(first, "shop", "web");
+            world.remove(second, "shop", "web");
+            let makers = world.makers().map(|maker| maker.owner().kind.to_string());
+            let left = kinds.into_iter().find(|kind| ![first, second, "Deployment"].contains(kind));
+            assert_eq!(makers.collect::<Vec<_>>(), Vec::from_iter(left), "{first}, then {second}");
+            world.set(&set(second, "2")).unwrap();
+            world.remove(second, "shop", "web");
+        }
+    }
+}
+
 fn drawn(world: &World, youngest: Option<(&str, &str)>) -> Result<Template, String> {
     let maker = world.makers().next().unwrap();
     world.drawing(&WellKnown::none()).maker(maker, youngest)

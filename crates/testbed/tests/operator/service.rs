@@ -106,7 +106,11 @@ async fn what_cannot_be_done_stops_the_start() -> Result<()> {
     let cluster = Cluster::start(Options::api_only()).await?;
     let gated = cluster.run("gated", &["--feature-gates=PodDeletionCostManagement=true"])?;
     assert_eq!(gated.exit_code().await?, 1);
-    assert!(gated.log().contains("error: feature gate PodDeletionCostManagement is enabled"), "{}", gated.log());
+    assert!(
+        gated.log().contains("error: feature gate PodDeletionCostManagement is enabled"),
+        "{}",
+        gated.log()
+    );
     Ok(())
 }
 
