@@ -29,6 +29,8 @@ const TOGETHER: &str = "headstart.dev/replacements";
 /// On such a claim: how long pods of what it replaces have to leave, as a Go duration.
 const WITHIN: &str = "headstart.dev/drain-within";
 
+/// For how long a replacement must have been ready: one that has just come up may go down again.
+const STEADY: Duration = Duration::from_secs(3);
 /// How long replacements may take; with many commands at once, this long for each.
 const TO_REPLACE: Duration = Duration::from_mins(10);
 const FOR_EACH: Duration = Duration::from_millis(80);
@@ -199,7 +201,14 @@ impl Disrupt {
         for name in &command.replacements {
             match store.claims.get(name) {
                 Some(claim) if claim.is_leaving() => return Step::Fails("a replacement was given up"),
-                Some(claim) if claim.is_initialized() => {}
+                Some(claim) if claim.is_initialized() => {
+                    let steady = claim.since(condition::INITIALIZED) + STEADY;
+                    if steady > out.now.wall {
+                        let at = out.now.until(steady);
+                        self.again = Some(self.again.map_or(at, |known| known.min(at)));
+                        is_ready = false;
+                    }
+                }
                 Some(claim) => {
                     tell::waiting(claim, command.reason, out);
                     is_ready = false;

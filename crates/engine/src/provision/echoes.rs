@@ -24,6 +24,12 @@ impl Echoes {
         self.names.insert(name.to_owned(), (now, false));
     }
 
+    /// Takes notice that a claim has been and gone whose name should not be used again soon.
+    pub(crate) fn retire(&mut self, now: Time, name: &str) {
+        self.unanswered(now, name);
+        self.gone(name);
+    }
+
     /// Takes notice that there is no claim of that name any more.
     pub(crate) fn gone(&mut self, name: &str) {
         if let Some((_, is_gone)) = self.names.get_mut(name) {

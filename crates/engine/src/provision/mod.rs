@@ -28,6 +28,7 @@ use crate::batch::Batch;
 use crate::capacity::{Capacity, Mood};
 use crate::demand::{Demand, Injected, NewClaim};
 use crate::errands::Errand;
+use crate::fixed::anchor_of;
 use crate::kind::Kind;
 use crate::out::Out;
 use crate::outcome::{Fact, Outcome, Refusal};
@@ -162,15 +163,19 @@ impl Provision {
         self.demand.on(now, touched, store);
         match touched {
             Touched::Pod { key, uid, .. } => self.on_pod(now, key, uid, store),
-            Touched::Claim { name, .. } => match store.claims.get(name) {
+            Touched::Claim { name, gone } => match store.claims.get(name) {
                 Some(claim) if !claim.is_leaving() => {
                     if claim.is_launched() {
                         self.on_node_of(now, name, claim.is_initialized());
                     }
                 }
-                gone => {
-                    if gone.is_none() {
+                known => {
+                    if known.is_none() {
                         self.echoes.gone(name);
+                    }
+                    if gone.as_ref().is_some_and(|claim| anchor_of(claim).is_some()) {
+                        // Whoever takes the seat next is somebody else, and should not go by the same name.
+                        self.echoes.retire(now, name);
                     }
                     self.withdraw(now, name);
                 }
