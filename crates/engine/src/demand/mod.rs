@@ -75,8 +75,9 @@ pub(crate) struct Demand {
     ledger: Ledger,
     held: Held,
     buffers: BufferStatus,
-    /// What was last believed in.
+    /// What was last believed in, and how often that has changed.
     expected: Vec<Expected>,
+    version: u64,
     /// What makes pods that were last believed in, by uid.
     believed: BTreeSet<Arc<str>>,
     /// When to ask again what is believed.
@@ -98,6 +99,7 @@ impl Demand {
             held: Held::new(settings.is_on()),
             buffers: BufferStatus::default(),
             expected: Vec::new(),
+            version: 0,
             believed: BTreeSet::new(),
             due: settings.is_on().then_some(Time(0)),
             is_full: false,
@@ -188,6 +190,12 @@ impl Demand {
         let is_out = |key: &u64| self.needs.is_out(now, key) || self.launches.is_out(now, key);
         beliefs.expected.retain(|expected| !is_out(&need(&expected.template.shape)));
         self.believed = beliefs.expected.iter().map(|expected| expected.owner.uid.clone()).collect();
+        let counts = |all: &[Expected]| -> Vec<_> {
+            all.iter().map(|expected| (expected.owner.uid.clone(), expected.count)).collect()
+        };
+        if counts(&self.expected) != counts(&beliefs.expected) {
+            self.version += 1;
+        }
         self.expected = beliefs.expected;
         let next = beliefs.next.map(|wall| out.now.until(Wall(wall)));
         let again = (self.matters() || !facts.buffers.is_empty()).then_some(now + AGAIN);
@@ -331,6 +339,11 @@ impl Demand {
         if self.settings.is_on() {
             yields::give_way(store, snapshot, plan, is_promised, out);
         }
+    }
+
+    /// A number that changes with what is expected.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Whether it is known which pods are expected; before that nobody can tell which nodes are not needed.

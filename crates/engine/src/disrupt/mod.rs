@@ -96,6 +96,8 @@ pub(crate) struct Disrupt {
     looked: Option<Time>,
     /// What has happened since.
     news: News,
+    /// Which pods were expected last, as a number that changes with them.
+    beliefs: u64,
     /// Whether budgets kept nodes then that would have gone.
     is_held_up: bool,
     again: Option<Time>,
@@ -129,6 +131,7 @@ impl Disrupt {
             reasoned: BTreeSet::new(),
             looked: None,
             news: News::Some,
+            beliefs: 0,
             is_held_up: false,
             again: None,
             allowed: Vec::new(),
@@ -215,6 +218,9 @@ impl Disrupt {
         }
         self.advance(store, capacity, provision, out);
         self.clean_up(store, out);
+        if std::mem::replace(&mut self.beliefs, provision.demand.version()) != self.beliefs {
+            self.news = self.news.max(News::Some);
+        }
         // Without budgets of pods nothing may be evicted.
         let is_informed = store.is_listed(Kind::PodDisruptionBudget) && provision.demand.is_known();
         if is_informed && self.next_look() <= out.now.time {

@@ -1,7 +1,8 @@
 //! Nodes that are taken away by our own will.
 
 use headstart_core::cloud::Instance;
-use headstart_engine::{Effect, Fact, Kind, Outcome, Part};
+use headstart_engine::settings::Proactive;
+use headstart_engine::{Effect, Fact, Kind, Outcome, Part, Settings};
 use serde_json::{Value, json};
 
 use crate::story::{CREATED, Story, class, pod, pool, running_claim};
@@ -151,4 +152,26 @@ fn a_node_that_drifted_is_replaced_first_and_removed_when_that_is_ready() {
     assert_eq!(object["metadata"]["annotations"]["headstart.dev/replaces"], "a");
     let removed = count(&effects, |effect| deletes(effect, Kind::NodeClaim));
     assert_eq!(removed, 0, "its replacement is not ready");
+}
+
+#[test]
+fn room_for_a_buffer_goes_soon_after_the_buffer() {
+    let template = json!({
+        "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "spare", "namespace": "default" },
+        "template": { "spec": pod("spare")["spec"] },
+    });
+    let buffer = json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": { "name": "spare", "namespace": "default" },
+        "spec": { "podTemplateRef": { "name": "spare" }, "replicas": 1 },
+    });
+    let settings =
+        Settings { proactive: Proactive { buffers: true, ..Proactive::default() }, ..Settings::default() };
+    let nodes = [in_service("a", "c-4x-amd64-linux")];
+    let mut story = Story::with(settings, &objects(pool_with(&json!({})), &nodes, &[template, buffer]));
+    let held = story.play(400_000, cloud(&["a"]));
+    assert_eq!(count(&held, |effect| deletes(effect, Kind::NodeClaim)), 0, "{held:?}");
+    story.gone(Kind::CapacityBuffer, "spare");
+    let effects = story.play(60_000, cloud(&["a"]));
+    assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 1, "{effects:?}");
 }
