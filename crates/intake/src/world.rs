@@ -114,6 +114,47 @@ pub enum Put {
     Again,
 }
 
+/// An object that knows its kind.
+trait OfKind {
+    fn kind(&self) -> &str;
+}
+
+impl OfKind for KeptPod {
+    fn kind(&self) -> &'static str {
+        "Pod"
+    }
+}
+
+impl OfKind for KeptNode {
+    fn kind(&self) -> &'static str {
+        "Node"
+    }
+}
+
+impl OfKind for KeptClaim {
+    fn kind(&self) -> &'static str {
+        "NodeClaim"
+    }
+}
+
+impl OfKind for NodePool {
+    fn kind(&self) -> &'static str {
+        "NodePool"
+    }
+}
+
+impl OfKind for NodeOverlay {
+    fn kind(&self) -> &'static str {
+        "NodeOverlay"
+    }
+}
+
+impl OfKind for Workload {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+}
+
 fn name_of_node(node: &KeptNode) -> (&str, &str) {
     (DEFAULT_NAMESPACE, &node.name)
 }
@@ -140,23 +181,11 @@ fn put<T>(
     Put::New
 }
 
-/// Takes an object out of its list; the last one takes its place.
-fn take_out<T>(
+/// Takes an object out of its list; the last one, which may be of another kind, takes its place.
+fn take_out<T: OfKind>(
     places: &mut Places,
     list: &mut Vec<T>,
     kind: &str,
-    names: impl Fn(&T) -> (&str, &str),
-    wanted: (&str, &str),
-) {
-    take_out_of_mixed(places, list, kind, |_| None, names, wanted);
-}
-
-/// The same for a list of several kinds, each object of which knows its own.
-fn take_out_of_mixed<T>(
-    places: &mut Places,
-    list: &mut Vec<T>,
-    kind: &str,
-    own: impl Fn(&T) -> Option<&str>,
     names: impl Fn(&T) -> (&str, &str),
     wanted: (&str, &str),
 ) {
@@ -164,7 +193,7 @@ fn take_out_of_mixed<T>(
     places.forget(kind, wanted, place);
     list.swap_remove(place);
     if let Some(moved) = list.get(place) {
-        let kind = own(moved).unwrap_or(kind);
+        let kind = moved.kind();
         places.forget(kind, names(moved), list.len());
         places.set(kind, names(moved), place);
     }
@@ -345,14 +374,7 @@ impl World {
             }
             "DaemonSet" => take_out(places, &mut self.daemons, kind, |set| set.metadata.names(), names),
             "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" => {
-                take_out_of_mixed(
-                    places,
-                    &mut self.workloads,
-                    kind,
-                    |workload| Some(&workload.kind),
-                    |workload| workload.metadata.names(),
-                    names,
-                );
+                take_out(places, &mut self.workloads, kind, |workload| workload.metadata.names(), names);
             }
             "Service" => {
                 self.services.get_mut(namespace).map(|services| services.remove(name));

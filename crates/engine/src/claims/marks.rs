@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headstart_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
-use headstart_api::conditions::{ConditionSet, Status, nodeclaim as condition, reasons};
+use headstart_api::conditions::{Status, nodeclaim as condition, reasons};
 use headstart_api::nodeclaim::NodeClaimStatus;
 use headstart_api::{NODEPOOL_HASH_VERSION as HASH_VERSION, NodePool};
 use headstart_core::catalog::Offering;
@@ -106,14 +106,7 @@ pub(super) fn mark(claim: &Claim, marks: &Marks<'_>, status: &mut NodeClaimStatu
             said.retain(|condition| condition.type_ != kind);
             continue;
         };
-        let mut set = ConditionSet {
-            conditions: &mut said,
-            ready_when: condition::READY_WHEN,
-            generation: claim.metadata.generation,
-            created: Time(claim.metadata.created().stamp()),
-            now: Time(now.stamp()),
-        };
-        set.set(kind, Status::True, reason, message);
+        claim.conditions_in(&mut said, now).set(kind, Status::True, reason, message);
     }
     status.conditions = said;
 }

@@ -1,11 +1,10 @@
 //! What a claim says about itself.
 
-use headstart_api::conditions::{self, ConditionSet, Status, nodeclaim as condition, reasons};
+use headstart_api::conditions::{self, Status, nodeclaim as condition, reasons};
 use headstart_api::nodeclaim::NodeClaimStatus;
 use headstart_core::cloud::Launch;
 use headstart_core::resources::Resources;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::claims::marks::{self, Marks};
 use crate::claims::node;
@@ -39,13 +38,7 @@ pub(crate) fn desired(
         status.allocatable = Some(quantities(&launch.instance.allocatable));
     }
     let mut said = std::mem::take(&mut status.conditions);
-    let mut set = ConditionSet {
-        conditions: &mut said,
-        ready_when: condition::READY_WHEN,
-        generation: claim.metadata.generation,
-        created: Time(claim.metadata.created().stamp()),
-        now: Time(now.stamp()),
-    };
+    let mut set = claim.conditions_in(&mut said, now);
     set.initialize();
     let is_launched = claim.is_launched() || launch.is_some();
     if is_launched {

@@ -13,7 +13,7 @@ use crate::action::{Effect, Part};
 use crate::backoff::Backoff;
 use crate::capacity::{Capacity, Mood};
 use crate::claims;
-use crate::disrupt::{Disrupt, ask, fleet, health, is_tainted, tell, without_mark};
+use crate::disrupt::{Disrupt, ask, fleet, health, is_tainted, sooner, tell, without_mark};
 use crate::drain;
 use crate::errands::Errand;
 use crate::fixed::anchor_of;
@@ -204,8 +204,7 @@ impl Disrupt {
                 Some(claim) if claim.is_initialized() => {
                     let steady = claim.since(condition::INITIALIZED) + STEADY;
                     if steady > out.now.wall {
-                        let at = out.now.until(steady);
-                        self.again = Some(self.again.map_or(at, |known| known.min(at)));
+                        sooner(&mut self.again, out.now.until(steady));
                         is_ready = false;
                     }
                 }
@@ -238,7 +237,7 @@ impl Disrupt {
         if !is_said {
             drain::say(claim, out, |set| set.set(condition::DISRUPTION_REASON, Status::True, text, text));
             if let Some(until) = out.errands.until(&Errand::Claim(claim.name().to_owned())) {
-                self.again = Some(self.again.map_or(until, |known| known.min(until)));
+                sooner(&mut self.again, until);
             }
         }
         is_marked && is_said

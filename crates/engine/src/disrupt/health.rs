@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::action::{Effect, Part};
 use crate::disrupt::command::node_of;
-use crate::disrupt::{Disrupt, ask, tell};
+use crate::disrupt::{Disrupt, ask, sooner, tell};
 use crate::drain;
 use crate::errands::Errand;
 use crate::kind::Kind;
@@ -138,7 +138,7 @@ impl Disrupt {
             set.set(condition::REBOOTING, Status::True, reasons::REBOOT_REQUESTED, &restart.why)
         });
         if let Some(until) = out.errands.until(&errand) {
-            self.again = Some(self.again.map_or(until, |known| known.min(until)));
+            sooner(&mut self.again, until);
         }
     }
 }

@@ -348,11 +348,16 @@ fn set(all: &mut BTreeSet<String>, name: &str, is_in: bool) {
     }
 }
 
+/// Makes sure that something is looked at again by then.
+fn sooner(again: &mut Option<Time>, at: Time) {
+    *again = Some(again.map_or(at, |known| known.min(at)));
+}
+
 /// Asks for an effect; if it failed a moment ago, says when to try again.
 fn ask(errand: &Errand, effect: Effect, again: &mut Option<Time>, out: &mut Out<'_>) -> bool {
     let is_asked = out.ask(errand.clone(), effect);
     if let Some(until) = out.errands.until(errand).filter(|_| !is_asked) {
-        *again = Some(again.map_or(until, |known| known.min(until)));
+        sooner(again, until);
     }
     is_asked
 }

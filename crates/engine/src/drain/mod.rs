@@ -9,7 +9,7 @@ use headstart_api::annotations::{TERMINATION_FINALIZER, TERMINATION_TIMESTAMP};
 use headstart_api::conditions::{ConditionSet, Status, nodeclaim as condition, reasons};
 use headstart_api::{labels, taints};
 use headstart_core::cloud::{Instance, ProviderId};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as Stamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use crate::action::{Effect, Part};
@@ -360,14 +360,7 @@ pub(crate) fn say(
     change: impl FnOnce(&mut ConditionSet<'_>) -> bool,
 ) -> bool {
     let mut said: Vec<Condition> = claim.status.conditions.clone();
-    let mut set = ConditionSet {
-        conditions: &mut said,
-        ready_when: condition::READY_WHEN,
-        generation: claim.metadata.generation,
-        created: Stamp(claim.metadata.created().stamp()),
-        now: Stamp(out.now.wall.stamp()),
-    };
-    if !change(&mut set) {
+    if !change(&mut claim.conditions_in(&mut said, out.now.wall)) {
         return false;
     }
     let object = claim.metadata.object(Kind::NodeClaim);
@@ -405,25 +398,29 @@ fn step_node(
     if let Some(claim) = claim.filter(|claim| !claim.is_leaving()) {
         claims::remove(claim, "node_deleted", out);
     }
-    if let Some(id) = node.provider_id().filter(|_| !node.is_ready()) {
-        // A machine that is gone has nothing left to drain.
-        if machines.gone.contains(&id) {
-            return Some(release_node(node, out));
-        }
-        out.ask(Errand::Instance(id.clone()), Effect::Inspect(id));
+    // A machine that is gone has nothing left to drain.
+    let silent = node.provider_id().filter(|_| !node.is_ready());
+    if silent.as_ref().is_some_and(|id| machines.gone.contains(id)) {
+        return Some(release_node(node, out));
     }
+    let look = |out: &mut Out<'_>| {
+        if let Some(id) = &silent {
+            out.ask(Errand::Instance(id.clone()), Effect::Inspect(id.clone()));
+        }
+        Some(AGAIN)
+    };
     if let Some(patch) = disrupted(node) {
         let object = node.metadata.object(Kind::Node);
         let effect = Effect::Patch { object, part: Part::Main, patch };
         if out.ask(Errand::Node(node.name().to_owned()), effect) {
             out.line(Level::Info, "tainted node", &[("Node", node.name()), ("taint", taints::DISRUPTED)]);
         }
-        return Some(AGAIN);
+        return look(out);
     }
     let Some(claim) = claim else {
         return match pods::drain(node, None, None, leavers, store, out) {
             0 => Some(release_node(node, out)),
-            _ => Some(AGAIN),
+            _ => look(out),
         };
     };
     let deadline = deadline(claim);
@@ -449,7 +446,7 @@ fn step_node(
             let reason = reasons::DRAINING;
             say(claim, out, |set| set.set(condition::DRAINED, Status::Unknown, reason, reason));
         }
-        return Some(AGAIN);
+        return look(out);
     }
     let attached = pods::attached(node, store, out.now.wall);
     let is_late = deadline.is_some_and(|deadline| out.now.wall > deadline);
@@ -459,7 +456,7 @@ fn step_node(
         out.note(node.metadata.object(Kind::Node), "AwaitingVolumeDetachment", message);
         let reason = reasons::AWAITING_VOLUME_DETACHMENT;
         say(claim, out, |set| set.set(condition::VOLUMES_DETACHED, Status::Unknown, reason, reason));
-        return Some(AGAIN);
+        return look(out);
     }
     let is_said = if attached.is_empty() {
         say(claim, out, |set| set.set_true(condition::VOLUMES_DETACHED))

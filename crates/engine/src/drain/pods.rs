@@ -112,7 +112,8 @@ pub(super) fn drain(
         if pod.is_leaving() || pod.is_protected(now) {
             continue;
         }
-        let is_late = node.metadata.deleted().is_none_or(|deleted| now > deleted + LAST_STAYS);
+        let is_late = deadline.is_some_and(|deadline| now >= deadline)
+            || node.metadata.deleted().is_none_or(|deleted| now > deleted + LAST_STAYS);
         if !is_late && leavers.is_last(pod, store) {
             continue;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headstart_api::Requirement;
 use headstart_api::annotations::TERMINATION_FINALIZER;
-use headstart_api::conditions::{self, nodeclaim as condition};
+use headstart_api::conditions::{self, ConditionSet, nodeclaim as condition};
 use headstart_api::labels;
 use headstart_api::nodeclaim::{NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 use headstart_core::cloud::{ClassRef, ProviderId};
@@ -174,6 +174,17 @@ impl Claim {
     pub(crate) fn class(&self) -> ClassRef {
         let class = &self.spec.node_class_ref;
         ClassRef { group: class.group.clone(), kind: class.kind.clone(), name: class.name.clone() }
+    }
+
+    /// What is said about it, to be changed.
+    pub(crate) fn conditions_in<'a>(&self, said: &'a mut Vec<Condition>, now: Wall) -> ConditionSet<'a> {
+        ConditionSet {
+            conditions: said,
+            ready_when: condition::READY_WHEN,
+            generation: self.metadata.generation,
+            created: Time(self.metadata.created().stamp()),
+            now: Time(now.stamp()),
+        }
     }
 
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {

@@ -97,6 +97,26 @@ fn a_sick_node_goes_after_a_while_and_its_pods_have_a_bound() {
 }
 
 #[test]
+fn the_instance_of_a_node_that_does_not_answer_is_ended() {
+    let [claim, mut node] = in_service("a", "c-4x-amd64-linux");
+    let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+    conditions.retain(|said| said["type"] != "Ready");
+    conditions.push(
+        json!({ "type": "Ready", "status": "False", "reason": "Silent", "lastTransitionTime": CREATED }),
+    );
+    let mut story = story(&[in_service("b", "c-4x-amd64-linux")], &[bound("q", "b")]);
+    story.seen(Kind::NodeClaim, claim);
+    story.seen(Kind::Node, node);
+    let effects = story.play(660_000, cloud(NAMES));
+    assert_eq!(
+        count(&effects, |effect| deletes(effect, Kind::NodeClaim)),
+        1,
+        "it is tolerated for ten minutes"
+    );
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Terminate(_))), "{effects:?}");
+}
+
+#[test]
 fn where_many_are_sick_or_somebody_objects_nothing_is_repaired() {
     let mut story_of_many = story(&[sick("a", REPLACE), sick("b", REPLACE)], &[]);
     let effects = story_of_many.play(120_000, cloud(NAMES));
