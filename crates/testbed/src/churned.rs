@@ -53,9 +53,25 @@ pub struct Outcome {
     pub evictions: usize,
     /// Passes in which something was decided.
     pub passes: usize,
+    /// Evictions so far and what the fleet cost then, after each of them.
+    trail: Vec<(usize, f64)>,
     /// Processor time of all decisions, and of the longest.
     pub cpu: Duration,
     pub longest: Duration,
+}
+
+impl Outcome {
+    /// What the fleet cost when there had been so many evictions; in between, pro rata.
+    pub fn dollars_after(&self, evictions: usize) -> f64 {
+        for pair in self.trail.windows(2) {
+            let [(from, before), (to, after)] = [pair[0], pair[1]];
+            if evictions < to {
+                let share = (evictions - from) as f64 / (to - from) as f64;
+                return before + (after - before) * share;
+            }
+        }
+        self.dollars
+    }
 }
 
 /// The share of a pool that may go at once, in percent: Karpenter's default.
@@ -118,7 +134,7 @@ impl Churned {
     pub fn consolidate(mut self, search: Search) -> Result<Outcome> {
         let (mut evictions, mut passes) = (0, 0);
         let (mut cpu, mut longest) = (Duration::ZERO, Duration::ZERO);
-        let mut idle = 0;
+        let (mut idle, mut trail) = (0, vec![(0, self.dollars())]);
         for now in (0..).step_by(PASS_SECONDS) {
             ensure!(passes < MOST_PASSES, "the fleet never comes to rest");
             let fleet = self.fleet(search, now);
@@ -139,8 +155,10 @@ impl Churned {
             evictions += decision.moves.iter().map(|chosen| chosen.evictions).sum::<usize>();
             let residents = self.residents();
             self.carry_out(&decision.moves, &residents, now)?;
+            trail.push((evictions, self.dollars()));
         }
-        Ok(Outcome { n_nodes: self.n_nodes(), dollars: self.dollars(), evictions, passes, cpu, longest })
+        let (n_nodes, dollars) = (self.n_nodes(), self.dollars());
+        Ok(Outcome { n_nodes, dollars, evictions, passes, trail, cpu, longest })
     }
 
     /// The pods on machines, in the order in which snapshots list them.

@@ -21,9 +21,15 @@ const LARGEST: usize = 8;
 const TOURNAMENT: usize = 4;
 /// Most nodes that some may be replaced by, for each of them.
 const MOST_FOR_EACH: usize = 2;
-/// How many rounds of groups are tried, each with as many groups as there are candidates, but no more than this.
-const ROUNDS: usize = 6;
-const MOST_IN_ROUND: usize = 400;
+/// How often the best moves are carried out in one pass, and how many rounds of groups are tried before each time.
+const STAGES: usize = 2;
+const ROUNDS: usize = 2;
+/// As many groups as there are candidates are tried in each round, but no more than this.
+const MOST_IN_ROUND: usize = 50;
+/// How many of the best groups are varied.
+const ELITE: usize = 40;
+/// The share of the best gain that a move must have; what gains less may find a better company in the next pass.
+const LEAST_SHARE: f64 = 0.5;
 
 /// Nodes to remove, with what that gains beyond what it must, for each eviction.
 struct Found {
@@ -39,16 +45,22 @@ impl Pass<'_> {
             self.without.settle(node);
         }
         let alone = ranked.iter().map(|(member, _)| vec![*member]).collect();
-        self.take_best(alone, &worth);
+        let mut found = self.weigh(alone, &worth);
         let mut lots = 0;
-        for _ in 0..ROUNDS {
+        for _ in 0..STAGES {
             let open: Vec<u32> =
                 ranked.iter().map(|(member, _)| *member).filter(|m| self.is_open(*m)).collect();
-            if open.len() < 2 {
-                break;
+            for _ in 0..if open.len() < 2 { 0 } else { ROUNDS } {
+                best_first(&mut found);
+                let groups = (0..open.len().min(MOST_IN_ROUND)).map(|n| {
+                    let elite = found.len().min(ELITE);
+                    let best = if n % 2 == 0 { found[..elite].get(n / 2 % elite.max(1)) } else { None };
+                    self.draw(best.map(|found| &*found.members), &open, &mut lots)
+                });
+                let groups = groups.collect();
+                found.extend(self.weigh(groups, &worth));
             }
-            let groups = (0..open.len().min(MOST_IN_ROUND)).map(|_| self.draw(&open, &mut lots)).collect();
-            if self.take_best(groups, &worth) == 0 {
+            if self.take_best(std::mem::take(&mut found), &worth) == 0 {
                 break;
             }
         }
@@ -78,28 +90,32 @@ impl Pass<'_> {
         (worth, ranked)
     }
 
-    /// Some nodes of these, which stand in order of their excess, by lot.
-    fn draw(&self, open: &[u32], lots: &mut u64) -> Vec<u32> {
+    /// Some nodes of these, which stand in order of their excess, by lot; most of those that are good together stay so.
+    fn draw(&self, good: Option<&[u32]>, open: &[u32], lots: &mut u64) -> Vec<u32> {
         let mut lot = |below: usize| {
             *lots += 1;
             (hash::mix(*lots) % below as u64) as usize
         };
-        let size = 2 + lot(LARGEST - 1);
-        let mut members: Vec<u32> = Vec::with_capacity(size);
-        for _ in 0..size {
+        let mut members: Vec<u32> = good.unwrap_or_default().to_vec();
+        let more = if members.is_empty() { 2 + lot(LARGEST - 1) } else { lot(3) };
+        if members.len() > 1 && (more == 0 || lot(2) == 0) {
+            members.swap_remove(lot(members.len()));
+        }
+        for _ in 0..more {
             let best = (0..TOURNAMENT).map(|_| lot(open.len())).min().unwrap_or(0);
             let pool = &self.member(open[best]).pool;
             let of_pool = members.iter().filter(|other| self.member(**other).pool == *pool).count();
             let left = self.left(open[best], Reason::Underutilized) as usize;
-            if !members.contains(&open[best]) && of_pool < left {
+            if !members.contains(&open[best]) && of_pool < left && members.len() < LARGEST {
                 members.push(open[best]);
             }
         }
+        members.sort_unstable();
         members
     }
 
-    /// Removes those groups that gain most for each eviction; how many.
-    fn take_best(&mut self, groups: Vec<Vec<u32>>, worth: &Worth) -> usize {
+    /// Those groups whose removal gains something.
+    fn weigh(&mut self, groups: Vec<Vec<u32>>, worth: &Worth) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
         for members in groups {
             match self.gains(&members, worth) {
@@ -113,16 +129,22 @@ impl Pass<'_> {
                 Err(_) => {}
             }
         }
-        found.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.members.cmp(&b.members)));
+        found
+    }
+
+    /// Removes those groups that gain most for each eviction; how many.
+    fn take_best(&mut self, mut found: Vec<Found>, worth: &Worth) -> usize {
+        best_first(&mut found);
+        let least = found.first().map_or(0.0, |best| best.gain * LEAST_SHARE);
         let mut taken = 0;
         for Found { members, .. } in found {
             // Others may have gone first.
             match self.gains(&members, worth) {
-                Ok((_, rehoused)) => {
+                Ok((gain, rehoused)) if gain >= least => {
                     self.choose(Reason::Underutilized, members, rehoused);
                     taken += 1;
                 }
-                Err(Why::Leaving) => {}
+                Ok(_) | Err(Why::Leaving) => {}
                 Err(why) if members.len() == 1 => self.stays(members[0], Reason::Underutilized, why),
                 Err(_) => {}
             }
@@ -155,4 +177,10 @@ impl Pass<'_> {
         let cost: f64 = members.iter().map(|member| self.facts[*member as usize].cost).sum();
         Ok(((saving.dollars() - least) / cost, rehoused))
     }
+}
+
+/// Sorts by gain, and leaves out what is there twice.
+fn best_first(found: &mut Vec<Found>) {
+    found.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.members.cmp(&b.members)));
+    found.dedup_by(|a, b| a.members == b.members);
 }
