@@ -16,6 +16,7 @@ PEER ?= karpenter
 FOCUS ?=
 JOBS ?= 8
 SEEDS ?= 300
+PAIRS ?= 300
 STATIC := $(shell uname -m)-unknown-linux-gnu
 SIM = $(CARGO) run --quiet --release --package headstart-sim --
 
@@ -75,7 +76,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim soak suites bench bench-reaction bench-memory bench-consolidation release
+.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-memory bench-consolidation release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -91,6 +92,9 @@ binaries: ## Build Kubernetes, kwok, etcd and Karpenter from Go modules into the
 
 sim: ## Play the engine in a simulated cluster in which things go wrong (SEED=n or PLAN=file for one run, ARGS=--trace)
 	@$(SIM) $(if $(SEED),--seed $(SEED),$(if $(PLAN),--plan $(PLAN))) $(ARGS)
+
+pairs: ## Compare worlds with and without nodes for expected pods (PAIRS=n)
+	@$(SIM) --pairs $(PAIRS) --jobs $$(nproc)
 
 soak: ## The same for as many seeds as wanted (SEEDS=n)
 	@$(SIM) --seeds $(SEEDS) --jobs $$(nproc) $(ARGS)

@@ -41,6 +41,8 @@ pub struct Machine {
     pub ending: Option<Moment>,
     /// When it ended.
     pub ended: Option<Moment>,
+    /// The restarts it was asked for.
+    pub reboots: BTreeSet<String>,
     dry: Vec<DryOffering>,
 }
 
@@ -132,6 +134,13 @@ impl Cloud {
         }
         machine.ending = Some(now);
         Ok(Some(place))
+    }
+
+    /// Restarts an instance, once for each operation; tells its place in the books if this one is new.
+    pub fn reboot(&mut self, id: &ProviderId, operation: &str) -> Result<Option<usize>, CloudError> {
+        let place = self.place(id)?;
+        let is_new = self.machines[place].reboots.insert(operation.to_owned());
+        Ok(is_new.then_some(place))
     }
 
     /// An instance is gone; tells whether it was still there.
@@ -241,6 +250,7 @@ impl Cloud {
             launched: now,
             ending: None,
             ended: None,
+            reboots: BTreeSet::new(),
             dry: dry.clone(),
         });
         self.living.insert(place);

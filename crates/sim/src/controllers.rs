@@ -38,6 +38,18 @@ struct Workload {
     walled_until: Moment,
     /// Nodes that still lack a daemon.
     bare: BTreeSet<String>,
+    run: Run,
+}
+
+/// The runs of a CronJob; a Job by itself is one that never ends.
+#[derive(Debug, Default)]
+struct Run {
+    number: u32,
+    /// How many pods the runs before it had.
+    before: u32,
+    /// How many pods the next one has.
+    pods: u32,
+    next: Option<Moment>,
 }
 
 /// Twenty requests a second, and thirty at once, as the real controllers have.
@@ -62,6 +74,7 @@ impl Controllers {
             pods: BTreeSet::new(),
             walled_until: Moment(0),
             bare: BTreeSet::new(),
+            run: Run::default(),
         };
         Self {
             dice: Dice::new(seed, "controllers"),
@@ -79,6 +92,17 @@ impl Controllers {
             if let Ok(object) = ground.api.create(now, Actor::Person, kind, object) {
                 uid(&object).clone_into(&mut workload.owner_uid);
             }
+            workload.wind(ground);
+        }
+    }
+
+    /// The storm is over: nobody starts more runs.
+    pub fn calm(&mut self, ground: &mut Ground) {
+        for workload in self.workloads.iter_mut().filter(|w| w.run.next.is_some()) {
+            workload.run.next = None;
+            ground.api.edit(ground.time.now(), Actor::Person, Kind::CronJob, &workload.key(), |object| {
+                object["spec"]["suspend"] = json!(true);
+            });
         }
     }
 
@@ -92,10 +116,14 @@ impl Controllers {
             WorkloadKind::Replicas => workload.target = to,
             WorkloadKind::Job => workload.target += to,
             WorkloadKind::Daemon => return,
+            WorkloadKind::Cron { .. } => workload.run.pods = to,
         }
         let target = workload.target;
         ground.api.edit(now, Actor::Person, kind, &key, |object| {
-            if kind == Kind::Job {
+            if kind == Kind::CronJob {
+                object["spec"]["jobTemplate"]["spec"]["completions"] = json!(to);
+                object["spec"]["jobTemplate"]["spec"]["parallelism"] = json!(to);
+            } else if kind == Kind::Job {
                 object["spec"]["completions"] = json!(target);
                 object["spec"]["parallelism"] = json!(target);
             } else {
@@ -136,9 +164,14 @@ impl Controllers {
         }
         if succeeded {
             workload.succeeded += 1;
-            let (now, key, done) = (ground.now(), workload.key(), workload.succeeded);
+            let (now, key) = (ground.now(), workload.job_key());
+            let done = workload.succeeded - workload.run.before;
+            let is_over = workload.run.number > 0 && workload.succeeded == workload.target;
             ground.api.edit(now, Actor::Controller, Kind::Job, &key, |job| {
                 job["status"]["succeeded"] = json!(done);
+                if is_over {
+                    job["status"]["conditions"] = json!([{ "type": "Complete", "status": "True" }]);
+                }
             });
         } else if workload.plan.kind == WorkloadKind::Daemon {
             return;
@@ -161,7 +194,9 @@ impl Controllers {
     /// Compares what there is with what there should be.
     pub fn on(&mut self, ground: &mut Ground) {
         let now = ground.now();
-        if self.lift_walls(ground) {
+        let begun = self.workloads.iter_mut().filter(|w| w.run.next.is_some_and(|next| next <= now));
+        let begun = begun.map(|workload| workload.begin_run(ground)).count();
+        if self.lift_walls(ground) || begun > 0 {
             self.next = None;
         }
         if self.next.is_some_and(|next| next > now) {
@@ -224,7 +259,51 @@ impl Workload {
             WorkloadKind::Replicas => Kind::ReplicaSet,
             WorkloadKind::Job => Kind::Job,
             WorkloadKind::Daemon => Kind::DaemonSet,
+            WorkloadKind::Cron { .. } => Kind::CronJob,
         }
+    }
+
+    /// The Job whose pods are made now.
+    fn job_key(&self) -> String {
+        if self.run.number == 0 { self.key() } else { format!("{}-{}", self.key(), self.run.number) }
+    }
+
+    /// Makes sure that the next run begins when it is due.
+    fn wind(&mut self, ground: &mut Ground) {
+        let WorkloadKind::Cron { minutes } = self.plan.kind else { return };
+        let period = u64::from(minutes.max(1)) * 60_000;
+        let next = Moment((ground.now().0 / period + 1) * period);
+        self.run.next = Some(next);
+        ground.time.at(next, Happening::Workloads);
+    }
+
+    /// Begins a run, unless another one is under way.
+    fn begin_run(&mut self, ground: &mut Ground) {
+        self.wind(ground);
+        let now = ground.now();
+        if self.deficit() || !self.pods.is_empty() || self.run.pods == 0 {
+            return;
+        }
+        self.run.number += 1;
+        self.run.before = self.succeeded;
+        self.target = self.succeeded + self.run.pods;
+        let (key, name, pods) =
+            (self.key(), format!("{}-{}", self.plan.name, self.run.number), self.run.pods);
+        let cron = ground.api.get(Kind::CronJob, &key).map(|cron| uid(cron).to_owned()).unwrap_or_default();
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": { "name": name, "namespace": NAMESPACE, "ownerReferences": [{
+                "apiVersion": "batch/v1", "kind": "CronJob", "name": self.plan.name, "uid": cron, "controller": true,
+            }] },
+            "spec": { "completions": pods, "parallelism": pods, "template": self.template() },
+            "status": {},
+        });
+        if let Ok(job) = ground.api.create(now, Actor::Controller, Kind::Job, job) {
+            uid(&job).clone_into(&mut self.owner_uid);
+        }
+        ground.api.edit(now, Actor::Controller, Kind::CronJob, &key, |cron| {
+            cron["status"]["lastScheduleTime"] = json!(now.stamp());
+        });
     }
 
     fn key(&self) -> String {
@@ -275,9 +354,10 @@ impl Workload {
     fn make(&mut self, ground: &mut Ground, name: &str, node: Option<&str>) {
         let (kind, version) = match self.plan.kind {
             WorkloadKind::Replicas => ("ReplicaSet", "apps/v1"),
-            WorkloadKind::Job => ("Job", "batch/v1"),
+            WorkloadKind::Job | WorkloadKind::Cron { .. } => ("Job", "batch/v1"),
             WorkloadKind::Daemon => ("DaemonSet", "apps/v1"),
         };
+        let owner = self.job_key().replacen(&format!("{NAMESPACE}/"), "", 1);
         let template = self.template();
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -286,7 +366,7 @@ impl Workload {
         pod["metadata"]["name"] = json!(name);
         pod["metadata"]["namespace"] = json!(NAMESPACE);
         pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": version, "kind": kind, "name": self.plan.name, "uid": self.owner_uid,
+            "apiVersion": version, "kind": kind, "name": owner, "uid": self.owner_uid,
             "controller": true, "blockOwnerDeletion": true,
         }]);
         if let Some(node) = node {
@@ -300,7 +380,8 @@ impl Workload {
     fn template(&self) -> Value {
         let plan = &self.plan;
         let mut labels = json!({ "app": plan.name });
-        if plan.kind == WorkloadKind::Job {
+        let ends = matches!(plan.kind, WorkloadKind::Job | WorkloadKind::Cron { .. });
+        if ends {
             labels[RUNS_FOR] = json!((20 + plan.cpu_m % 120).to_string());
         }
         let mut tolerations = vec![
@@ -317,7 +398,7 @@ impl Workload {
             "containers": [{ "name": "main", "image": "pause", "resources": { "requests": {
                 "cpu": format!("{}m", plan.cpu_m), "memory": format!("{}Mi", plan.memory_mi),
             } } }],
-            "restartPolicy": if plan.kind == WorkloadKind::Job { "Never" } else { "Always" },
+            "restartPolicy": if ends { "Never" } else { "Always" },
             "schedulerName": if plan.foreign { "somebody-else" } else { "default-scheduler" },
             "terminationGracePeriodSeconds": plan.grace_s,
             "tolerations": tolerations,
@@ -344,6 +425,14 @@ impl Workload {
             WorkloadKind::Job => json!({
                 "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
                 "spec": { "completions": 0, "parallelism": 0, "selector": selector, "template": template },
+                "status": {},
+            }),
+            WorkloadKind::Cron { minutes } => json!({
+                "apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata,
+                "spec": {
+                    "schedule": format!("*/{minutes} * * * *"), "concurrencyPolicy": "Forbid",
+                    "jobTemplate": { "spec": { "completions": 0, "parallelism": 0, "template": template } },
+                },
                 "status": {},
             }),
             WorkloadKind::Daemon => json!({

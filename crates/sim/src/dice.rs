@@ -8,6 +8,12 @@ pub struct Dice {
     state: u64,
 }
 
+impl From<u64> for Dice {
+    fn from(state: u64) -> Self {
+        Self { state }
+    }
+}
+
 impl Dice {
     /// The generator that belongs to a part, in the run with this seed.
     pub fn new(seed: u64, part: &str) -> Self {

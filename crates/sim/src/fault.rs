@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use headstart_core::hash;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::dice::Dice;
@@ -83,6 +85,14 @@ faults! {
     WallJump = "wall-jump",
     /// A timer goes off late.
     LateWake = "late-wake",
+    /// A node falls sick for good.
+    NodeSickens = "node-sickens",
+    /// A node needs to be restarted.
+    NodeHangs = "node-hangs",
+    /// A node's kubelet stops for good.
+    KubeletStops = "kubelet-stops",
+    /// The cloud does not restart instances of this kind.
+    RebootRefused = "reboot-refused",
 }
 
 impl fmt::Display for Fault {
@@ -103,6 +113,9 @@ pub struct Odds {
 }
 
 /// Decides at every occasion whether a fault strikes, and counts.
+///
+/// What decides is the object concerned and how often it has been concerned, so that the same object meets the same fate in
+/// another run however much else differs.
 #[derive(Debug)]
 pub struct Mischief {
     lines: Vec<Line>,
@@ -112,6 +125,9 @@ pub struct Mischief {
 #[derive(Debug)]
 struct Line {
     odds: Odds,
+    seed: u64,
+    /// How often each object has been concerned.
+    concerned: FxHashMap<u64, u64>,
     dice: Dice,
     occasions: u64,
     fired: u64,
@@ -122,6 +138,8 @@ impl Mischief {
     pub fn new(seed: u64, odds: &BTreeMap<Fault, Odds>) -> Self {
         let line = |fault: &Fault| Line {
             odds: odds.get(fault).cloned().unwrap_or_default(),
+            seed: hash::stable(&[&seed.to_string(), fault.name()]),
+            concerned: FxHashMap::default(),
             dice: Dice::new(seed, fault.name()),
             occasions: 0,
             fired: 0,
@@ -129,13 +147,17 @@ impl Mischief {
         Self { lines: Fault::ALL.iter().map(line).collect(), over: false }
     }
 
-    /// Whether a fault strikes at this occasion.
-    pub fn strikes(&mut self, fault: Fault) -> bool {
+    /// Whether a fault strikes an object at this occasion.
+    pub fn strikes(&mut self, fault: Fault, object: &str) -> bool {
         let line = &mut self.lines[fault as usize];
         if self.over || (line.odds.rate <= 0.0 && line.odds.at.is_empty()) {
             return false;
         }
         line.occasions += 1;
+        let object = hash::stable(&[object]);
+        let nth = line.concerned.entry(object).or_default();
+        *nth += 1;
+        line.dice = Dice::from(hash::mix(line.seed ^ object.wrapping_add(*nth)));
         let strikes = line.dice.chance(line.odds.rate) || line.odds.at.contains(&line.occasions);
         line.fired += u64::from(strikes);
         strikes
@@ -171,14 +193,31 @@ mod tests {
     fn triggers_strike_at_their_occasion_and_never_after_the_end() {
         let odds = Odds { rate: 0.0, at: BTreeSet::from([2]) };
         let mut mischief = Mischief::new(1, &BTreeMap::from([(Fault::CallLost, odds)]));
-        let strikes: Vec<bool> = (0..3).map(|_| mischief.strikes(Fault::CallLost)).collect();
+        let strikes: Vec<bool> = (0..3).map(|_| mischief.strikes(Fault::CallLost, "a")).collect();
         assert_eq!(strikes, [false, true, false]);
         assert_eq!(mischief.fired(), BTreeMap::from([(Fault::CallLost, 1)]));
         let mut always =
             Mischief::new(1, &BTreeMap::from([(Fault::Pause, Odds { rate: 1.0, ..Odds::default() })]));
-        assert!(always.strikes(Fault::Pause) && !always.strikes(Fault::CallLost));
+        assert!(always.strikes(Fault::Pause, "a") && !always.strikes(Fault::CallLost, "a"));
         always.end();
-        assert!(!always.strikes(Fault::Pause));
+        assert!(!always.strikes(Fault::Pause, "a"));
+    }
+
+    #[test]
+    fn an_object_meets_the_same_fate_whatever_happens_to_others() {
+        let odds = BTreeMap::from([(Fault::CallLost, Odds { rate: 0.5, ..Odds::default() })]);
+        let fates = |others: usize| -> Vec<bool> {
+            let mut mischief = Mischief::new(7, &odds);
+            let mut fate = |_| {
+                for n in 0..others {
+                    mischief.strikes(Fault::CallLost, &format!("other-{n}"));
+                }
+                mischief.strikes(Fault::CallLost, "it")
+            };
+            (0..40).map(&mut fate).collect()
+        };
+        assert_eq!(fates(0), fates(3));
+        assert!(fates(0).contains(&true) && fates(0).contains(&false));
     }
 
     #[test]

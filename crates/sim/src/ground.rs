@@ -121,11 +121,11 @@ impl Ground {
         self.time.now()
     }
 
-    /// Whether a fault strikes; if so the trace says it.
-    pub fn strikes(&mut self, fault: Fault) -> bool {
-        let strikes = self.mischief.strikes(fault);
+    /// Whether a fault strikes an object; if so the trace says it.
+    pub fn strikes(&mut self, fault: Fault, object: &str) -> bool {
+        let strikes = self.mischief.strikes(fault, object);
         if strikes {
-            self.trace.note(self.time.now(), || format!("FAULT {fault}"));
+            self.trace.note(self.time.now(), || format!("FAULT {fault} {object}"));
         }
         strikes
     }

@@ -14,6 +14,12 @@ use crate::fault::Fault;
 use crate::ground::{Ground, Happening};
 use crate::timeline::Moment;
 
+/// What Nodes say that must be replaced.
+pub const SICK: [&str; 3] = ["KWOKUnhealthy", "True", "Storm"];
+/// What is said of Nodes that say nothing any more.
+pub const SILENT: [&str; 3] = ["Ready", "False", "KubeletStopped"];
+/// What Nodes say that must be restarted.
+pub const HANGS: [&str; 3] = ["KWOKRebootRequired", "True", "Storm"];
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNREGISTERED: &str = "karpenter.sh/unregistered";
@@ -40,6 +46,12 @@ pub enum Due {
     Ready(usize),
     /// Taints of a starting node are lifted.
     Tidy(String),
+    /// A Node says that it is sick, by a condition, its status and its reason.
+    Sicken(usize, [&'static str; 3]),
+    /// An instance that was told to restart goes down.
+    Halt(usize),
+    /// It is up again.
+    Boot(usize),
     /// A pod runs.
     Start(String, String),
     /// A pod has ended by itself.
@@ -60,16 +72,17 @@ impl Kubelet {
 
     /// An instance was bought.
     pub fn launched(&mut self, ground: &mut Ground, place: usize) {
-        if ground.strikes(Fault::InstanceDies) {
+        let claim = ground.cloud.books()[place].request.claim.clone();
+        if ground.strikes(Fault::InstanceDies, &claim) {
             let lives = ground.severity(Fault::InstanceDies, (2_000, 900_000));
             ground.time.after(lives, Happening::Dies(place));
         }
-        if ground.strikes(Fault::NeverRegisters) {
+        if ground.strikes(Fault::NeverRegisters, &claim) {
             return;
         }
         let (least, most) = ground.plan.pace.join_ms;
         let mut delay = self.dice.between(least, most);
-        if ground.strikes(Fault::SlowToRegister) {
+        if ground.strikes(Fault::SlowToRegister, &claim) {
             delay += ground.severity(Fault::SlowToRegister, (60_000, 600_000));
         }
         ground.time.after(delay, Happening::Kubelet(Due::Join(place)));
@@ -133,9 +146,44 @@ impl Kubelet {
             Due::Join(place) => self.join(ground, place),
             Due::Ready(place) => {
                 let machine = &ground.cloud.books()[place];
-                let key = format!("/{}", machine.node_name());
+                let (key, claim) = (format!("/{}", machine.node_name()), machine.request.claim.clone());
                 if machine.ended.is_none() {
                     ground.api.edit(now, Actor::Kubelet, Kind::Node, &key, |node| {
+                        set_ready(node, now, "True", "KubeletReady");
+                    });
+                    for (fault, says) in
+                        [(Fault::NodeSickens, SICK), (Fault::NodeHangs, HANGS), (Fault::KubeletStops, SILENT)]
+                    {
+                        if ground.plan.knobs.repair && ground.strikes(fault, &claim) {
+                            let after = ground.severity(fault, (5_000, 600_000));
+                            ground.time.after(after, Happening::Kubelet(Due::Sicken(place, says)));
+                        }
+                    }
+                }
+            }
+            Due::Sicken(place, says) => {
+                let key = format!("/{}", ground.cloud.books()[place].node_name());
+                if !ground.mischief.is_over() {
+                    ground.api.edit(now, Actor::Kubelet, Kind::Node, &key, |node| {
+                        let [kind, status, reason] = says;
+                        set_condition(node, now, kind, status, reason);
+                    });
+                }
+            }
+            Due::Halt(place) => {
+                let key = format!("/{}", ground.cloud.books()[place].node_name());
+                ground.api.edit(now, Actor::Kubelet, Kind::Node, &key, |node| {
+                    set_ready(node, now, "False", "KubeletNotReady");
+                });
+                ground.time.after(self.dice.between(1_000, 60_000), Happening::Kubelet(Due::Boot(place)));
+            }
+            Due::Boot(place) => {
+                let machine = &ground.cloud.books()[place];
+                let (key, boots) = (format!("/{}", machine.node_name()), machine.reboots.len());
+                if machine.ended.is_none() {
+                    ground.api.edit(now, Actor::Kubelet, Kind::Node, &key, |node| {
+                        node["status"]["nodeInfo"]["bootID"] = json!(format!("boot-{place}-{boots}"));
+                        set_condition(node, now, HANGS[0], "False", "Restarted");
                         set_ready(node, now, "True", "KubeletReady");
                     });
                 }
@@ -190,11 +238,12 @@ impl Kubelet {
         }
         let (name, template) = (machine.node_name().to_owned(), machine.request.node.clone());
         let (instance, pool) = (machine.instance.clone(), machine.request.pool.clone());
+        let claim = machine.request.claim.clone();
         let mut labels = template.labels.clone();
         labels.extend(instance.labels.clone());
         labels.insert("kubernetes.io/hostname".to_owned(), name.clone());
         let mut allocatable = instance.allocatable.clone();
-        if ground.strikes(Fault::LessAllocatable) {
+        if ground.strikes(Fault::LessAllocatable, &claim) {
             let percent = ground.severity(Fault::LessAllocatable, (1, 60));
             allocatable = shrunk(&allocatable, percent);
         }
@@ -206,7 +255,7 @@ impl Kubelet {
         let mut taints: Vec<Taint> = [template.taints, template.startup_taints].concat();
         taints.push(plain(UNREGISTERED, "NoExecute"));
         taints.push(plain(NOT_READY, "NoSchedule"));
-        if ground.strikes(Fault::WrongTaint) || ground.tainting_until > now {
+        if ground.strikes(Fault::WrongTaint, &claim) || ground.tainting_until > now {
             taints.push(plain(FOREIGN, "NoSchedule"));
         }
         let node = json!({

@@ -12,6 +12,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use headstart_sim::brain;
 use headstart_sim::ensemble::{Ensemble, Failure, try_plan, try_seed};
+use headstart_sim::pairs::{self, Pairs};
 use headstart_sim::plan::{Plan, Profile};
 use headstart_sim::shrink::shrink;
 use headstart_sim::swarm;
@@ -52,6 +53,9 @@ struct Args {
     /// Measure an hour of this many nodes with ten pods each
     #[arg(long, conflicts_with_all = ["seeds", "seed", "plan"])]
     large: Option<u64>,
+    /// Play this many seeds twice, without and with nodes for pods that are expected, and compare how pods waited
+    #[arg(long, conflicts_with_all = ["seeds", "seed", "plan", "large"])]
+    pairs: Option<u64>,
     /// Print everything that happens in a single run
     #[arg(long)]
     trace: bool,
@@ -100,6 +104,9 @@ fn main() -> ExitCode {
     if let Some(nodes) = args.large {
         return measure(nodes);
     }
+    if let Some(count) = args.pairs {
+        return pairs(&args, count);
+    }
     let single = match (&args.plan, args.seed) {
         (Some(path), _) => match read(path) {
             Ok(plan) => Some(plan),
@@ -142,6 +149,53 @@ fn measure(nodes: u64) -> ExitCode {
         println!("{violation}");
         code(violation.check)
     })
+}
+
+/// Plays seeds both ways; nobody may be worse off, and all together must not wait longer.
+fn pairs(args: &Args, count: u64) -> ExitCode {
+    let began = Instant::now();
+    let (next, end) = (AtomicU64::new(args.first), args.first + count);
+    let (pairs, failures) = (Mutex::new(Pairs::default()), AtomicU64::new(0));
+    let work = || {
+        while (failures.load(Ordering::Relaxed) as usize) < args.failures {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                break;
+            }
+            let pair = pairs::play(seed, profile_of(args, seed), &brain::engine);
+            if let Some(violation) = &pair.violation {
+                println!("seed {seed}: {} at {}: {}", violation.check, violation.at, violation.message);
+                failures.fetch_add(1, Ordering::Relaxed);
+            } else if let Some(app) = pair.left_waiting() {
+                println!("seed {seed}: pods of {app} wait in the end only because others were expected");
+                failures.fetch_add(1, Ordering::Relaxed);
+            }
+            let mut pairs = pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            pairs.add(pair);
+            if pairs.count.is_multiple_of(100) {
+                println!("{} pairs after {:.0} s", pairs.count, began.elapsed().as_secs_f64());
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..args.jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let mut pairs = pairs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (without, with) = pairs.summary();
+    println!("{} pairs in {:.1} s", pairs.count, began.elapsed().as_secs_f64());
+    for (name, summary) in [("without", without), ("with", with)] {
+        println!(
+            "{name:>8} expectations: {} pods waited {:.0} s together, 95 in 100 of them {:.1} s at most",
+            summary.pods, summary.total, summary.p95
+        );
+    }
+    if failures.load(Ordering::Relaxed) > 0 {
+        return ExitCode::from(2);
+    }
+    if with.total > without.total || with.p95 > without.p95 {
+        println!("pods wait longer when others are expected");
+        return ExitCode::from(2);
+    }
+    println!("nobody waits longer");
+    ExitCode::SUCCESS
 }
 
 fn one(args: &Args, plan: Plan) -> ExitCode {

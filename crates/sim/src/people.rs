@@ -8,7 +8,7 @@ use crate::cloud::Drought;
 use crate::controllers::{Controllers, DEDICATED, NAMESPACE};
 use crate::ground::{Ground, Happening};
 use crate::kubelet::{STARTUP, set_condition};
-use crate::plan::{Deed, PoolPlan};
+use crate::plan::{Deed, PoolPlan, WorkloadKind};
 
 /// The API group of the node class.
 pub const CLASS_GROUP: &str = "karpenter.kwok.sh";
@@ -26,6 +26,8 @@ pub enum Due {
     MakePool(usize),
     /// The node class is ready again.
     Ready,
+    /// A buffer is no longer wanted, by its key.
+    Drop(String),
 }
 
 /// Sets up the cluster and winds up the plan's steps.
@@ -50,10 +52,10 @@ pub fn start(ground: &mut Ground) {
 
 /// Something is due.
 pub fn on(ground: &mut Ground, controllers: &mut Controllers, due: &Due) {
-    match *due {
+    match due {
         Due::Step(step) => {
             // A plan that was cut short ends with the storm.
-            if let Some(step) = ground.plan.steps.get(step).cloned()
+            if let Some(step) = ground.plan.steps.get(*step).cloned()
                 && !ground.mischief.is_over()
             {
                 ground.trace.note(ground.time.now(), || format!("DEED {:?}", step.deed));
@@ -61,8 +63,9 @@ pub fn on(ground: &mut Ground, controllers: &mut Controllers, due: &Due) {
                 act(ground, controllers, &step.deed);
             }
         }
-        Due::MakePool(pool) => make_pool(ground, pool),
+        Due::MakePool(pool) => make_pool(ground, *pool),
         Due::Ready => set_class_ready(ground, true),
+        Due::Drop(key) => ground.delete(Actor::Person, Kind::CapacityBuffer, key, None),
     }
 }
 
@@ -90,7 +93,8 @@ pub fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
             }
         }
         Deed::LimitPool { pool, cpu } => {
-            if let Some(plan) = ground.plan.pools.get(*pool) {
+            // A pool that keeps a number of nodes cannot have such a limit.
+            if let Some(plan) = ground.plan.pools.get(*pool).filter(|plan| plan.replicas.is_none()) {
                 let (key, cpu) = (format!("/{}", plan.name), *cpu);
                 ground.api.edit(now, Actor::Person, Kind::NodePool, &key, |pool| {
                     pool["spec"]["limits"] = cpu.map_or(Value::Null, |cpu| json!({ "cpu": cpu.to_string() }));
@@ -131,6 +135,38 @@ pub fn act(ground: &mut Ground, controllers: &mut Controllers, deed: &Deed) {
                 let key = format!("/{}", plan.name);
                 ground.api.edit(now, Actor::Person, Kind::NodePool, &key, |pool| {
                     pool["spec"]["template"]["metadata"]["labels"] = json!({ "design": now.0.to_string() });
+                    let generation = crate::api::number(pool, "/metadata/generation");
+                    pool["metadata"]["generation"] = json!(generation + 1);
+                });
+            }
+        }
+        Deed::Buffer { workload, pods, for_ms } => {
+            let plan = ground.plan.workloads.get(*workload);
+            if let Some(plan) = plan.filter(|plan| plan.kind == WorkloadKind::Replicas) {
+                let name = format!("room-{}", now.0);
+                let buffer = json!({
+                    "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+                    "metadata": { "name": name, "namespace": NAMESPACE },
+                    "spec": {
+                        "scalableRef": { "apiGroup": "apps", "kind": "ReplicaSet", "name": plan.name },
+                        "replicas": pods,
+                    },
+                });
+                let _ = ground.api.create(now, Actor::Person, Kind::CapacityBuffer, buffer);
+                let gone = Due::Drop(format!("{NAMESPACE}/{name}"));
+                ground.time.after(*for_ms, Happening::People(gone));
+            }
+        }
+        Deed::Resize { to } => {
+            let fixed: Vec<String> = ground
+                .api
+                .all(Kind::NodePool)
+                .filter(|(_, pool)| pool["spec"].get("replicas").is_some())
+                .map(|(key, _)| key.clone())
+                .collect();
+            for key in fixed {
+                ground.api.edit(now, Actor::Person, Kind::NodePool, &key, |pool| {
+                    pool["spec"]["replicas"] = json!(to);
                     let generation = crate::api::number(pool, "/metadata/generation");
                     pool["metadata"]["generation"] = json!(generation + 1);
                 });
@@ -209,6 +245,9 @@ fn pool(plan: &PoolPlan) -> Value {
             },
         },
     });
+    if let Some(replicas) = plan.replicas {
+        pool["spec"]["replicas"] = json!(replicas);
+    }
     if plan.weight > 0 {
         pool["spec"]["weight"] = json!(plan.weight);
     }

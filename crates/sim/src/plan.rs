@@ -61,6 +61,9 @@ pub struct Knobs {
     /// Whether nodes that are not worth their price are looked for in our own way.
     #[serde(default)]
     pub search: bool,
+    /// Whether sick nodes are repaired.
+    #[serde(default)]
+    pub repair: bool,
     /// Whether nodes are started for pods that are expected, and from which share on pools count as full.
     #[serde(default)]
     pub ahead: Option<Ahead>,
@@ -120,6 +123,8 @@ pub struct PoolPlan {
     pub when_empty: bool,
     /// How many of its nodes may be going at once; a tenth if left out.
     pub budget: Option<u32>,
+    /// How many nodes it keeps whatever pods there are.
+    pub replicas: Option<u32>,
 }
 
 /// Something that makes pods.
@@ -157,6 +162,11 @@ pub enum WorkloadKind {
     Job,
     /// A DaemonSet.
     Daemon,
+    /// A CronJob, whose runs begin every so many minutes, if none is under way.
+    Cron {
+        /// How many.
+        minutes: u32,
+    },
 }
 
 /// Something that is done at a time.
@@ -230,6 +240,20 @@ pub enum Deed {
         /// Which one, by its place in the plan.
         pool: usize,
     },
+    /// Pools that keep a number of nodes are to keep another.
+    Resize {
+        /// How many.
+        to: u32,
+    },
+    /// Somebody wants room for more pods like those of a workload, for a while.
+    Buffer {
+        /// Which one, by its place in the plan.
+        workload: usize,
+        /// For how many.
+        pods: u32,
+        /// For how long.
+        for_ms: u64,
+    },
     /// The node class is not ready for a while.
     Unready {
         /// For how long.
@@ -272,6 +296,8 @@ impl Deed {
         "dry",
         "wall",
         "redesign",
+        "resize",
+        "buffer",
     ];
 
     /// Its name.
@@ -291,6 +317,8 @@ impl Deed {
             Self::Dry { .. } => "dry",
             Self::Wall { .. } => "wall",
             Self::Redesign { .. } => "redesign",
+            Self::Resize { .. } => "resize",
+            Self::Buffer { .. } => "buffer",
         }
     }
 }

@@ -67,7 +67,8 @@ fn knobs(seed: u64, calm: bool) -> Knobs {
     let mut dice = Dice::new(seed, "knobs");
     let search = Dice::new(seed, "search").chance(0.5);
     let batch_max_ms = *dice.pick(&[0, 1_000, 10_000, 10_000, 10_000]).unwrap_or(&10_000);
-    Knobs { batch_max_ms, nominate: dice.chance(0.8), search, ahead: ahead(seed, calm) }
+    let repair = Dice::new(seed, "repair").chance(0.5);
+    Knobs { batch_max_ms, nominate: dice.chance(0.8), search, repair, ahead: ahead(seed, calm) }
 }
 
 fn ahead(seed: u64, calm: bool) -> Option<Ahead> {
@@ -123,6 +124,16 @@ fn pools(seed: u64, calm: bool) -> Vec<PoolPlan> {
         pool.when_empty = dice.chance(0.2);
         pool.budget = dice.chance(0.7).then(|| dice.between(0, 4) as u32);
     }
+    let mut dice = Dice::new(seed, "fixed");
+    if !calm && dice.chance(0.25) {
+        all.push(PoolPlan {
+            name: "fixed".to_owned(),
+            replicas: Some(dice.between(0, 5) as u32),
+            grace_s: dice.chance(0.3).then(|| dice.between(10, 300)),
+            budget: dice.chance(0.7).then(|| dice.between(0, 4) as u32),
+            ..PoolPlan::default()
+        });
+    }
     all
 }
 
@@ -145,6 +156,17 @@ fn workloads(seed: u64, calm: bool) -> Vec<WorkloadPlan> {
         foreign: n > 0 && dice.chance(0.05),
     };
     let mut all: Vec<WorkloadPlan> = (0..count).map(&mut workload).collect();
+    let mut dice = Dice::new(seed, "cron");
+    if !calm && dice.chance(0.3) {
+        all.push(WorkloadPlan {
+            name: "nightly".to_owned(),
+            kind: WorkloadKind::Cron { minutes: dice.between(1, 5) as u32 },
+            cpu_m: dice.count(10, 3_000),
+            memory_mi: dice.count(16, 6_000),
+            grace_s: 10,
+            ..WorkloadPlan::default()
+        });
+    }
     for daemon in all.iter_mut().filter(|w| w.kind == WorkloadKind::Daemon) {
         (daemon.cpu_m, daemon.memory_mi) = (daemon.cpu_m.min(200), daemon.memory_mi.min(200));
         (daemon.zone, daemon.gated, daemon.foreign) = (None, false, false);
@@ -206,6 +228,12 @@ fn deed(dice: &mut Dice, name: &str, pools: &[PoolPlan], workloads: &[WorkloadPl
             says: dice.chance(0.5),
         },
         "redesign" => Deed::Redesign { pool },
+        "buffer" => Deed::Buffer {
+            workload: nth % workloads.len().max(1),
+            pods: dice.count(1, 10) as u32,
+            for_ms: dice.count(1_000, 1_800_000),
+        },
+        "resize" => Deed::Resize { to: dice.between(0, 8) as u32 },
         "unready" => Deed::Unready { for_ms: dice.count(1_000, 120_000) },
         _ => {
             let mut maybe =
@@ -244,9 +272,13 @@ fn range(fault: Fault) -> (f64, f64) {
         Fault::KillBefore | Fault::KillDuring | Fault::KillAfter => (0.001, 0.05),
         Fault::Pause | Fault::LeaseCut | Fault::WallJump => (0.002, 0.05),
         Fault::WatchLag | Fault::WatchDropped => (0.001, 0.1),
-        Fault::InstanceDies | Fault::NeverRegisters | Fault::WrongTaint | Fault::LessAllocatable => {
-            (0.01, 0.3)
-        }
+        Fault::InstanceDies
+        | Fault::NeverRegisters
+        | Fault::WrongTaint
+        | Fault::LessAllocatable
+        | Fault::NodeSickens
+        | Fault::NodeHangs
+        | Fault::KubeletStops => (0.01, 0.3),
         _ => (0.003, 0.3),
     }
 }

@@ -9,10 +9,11 @@ use headstart_engine::Kind;
 use serde_json::Value;
 
 use crate::amounts::{Milli, Room, of, read};
-use crate::api::{array, field, label, text, uid};
+use crate::api::{array, field, label, number, text, uid};
 use crate::cloud::Machine;
 use crate::ground::Ground;
-use crate::plan::WorkloadKind;
+use crate::kubelet::{HANGS, SICK, SILENT};
+use crate::plan::{PoolPlan, WorkloadKind, WorkloadPlan};
 use crate::scheduler::tolerates;
 
 /// Something that should be finished.
@@ -44,17 +45,31 @@ pub fn pending(ground: &Ground) -> Vec<Why> {
             why(Kind::Pod, key, uid(pod), "waits, although a node for it could be bought");
         }
     }
+    let is_due = nobody_is_expected(ground);
     for (key, claim) in ground.api.all(Kind::NodeClaim) {
         let initialized = |c: &Value| text(c, "/type") == "Initialized" && text(c, "/status") == "True";
         if field(claim, "/metadata/deletionTimestamp").is_some() {
             why(Kind::NodeClaim, key, uid(claim), "is still being deleted");
         } else if !array(claim, "/status/conditions").any(initialized) {
             why(Kind::NodeClaim, key, uid(claim), "is not initialized");
+        } else if is_due && is_ahead(claim) && may_go(ground, claim) {
+            why(Kind::NodeClaim, key, uid(claim), "is kept for pods that nobody expects any more");
         }
     }
     for (key, node) in ground.api.all(Kind::Node) {
         if field(node, "/metadata/deletionTimestamp").is_some() {
             why(Kind::Node, key, uid(node), "is still being deleted");
+        } else if ground.plan.knobs.repair && is_sick(node) && is_curable(ground, node) {
+            why(Kind::Node, key, uid(node), "is sick, although it could be replaced");
+        }
+    }
+    for (key, pool) in ground.api.all(Kind::NodePool) {
+        if let Some(wanted) = field(pool, "/spec/replicas").and_then(Value::as_u64)
+            && usable(pool)
+            && wanted != kept(ground, pool)
+            && (wanted < kept(ground, pool) || is_sold(ground, pool))
+        {
+            why(Kind::NodePool, key, uid(pool), "has not as many nodes as it wants");
         }
     }
     for orphan in ground.cloud.living().filter(|m| !ground.api.exists(&m.claim_uid)) {
@@ -64,6 +79,50 @@ pub fn pending(ground: &Ground) -> Vec<Why> {
     all
 }
 
+/// Whether a node says that it must be replaced or restarted.
+fn is_sick(node: &Value) -> bool {
+    let said = |c: &Value| ["/type", "/status", "/reason"].map(|at| text(c, at).to_owned());
+    array(node, "/status/conditions").any(|c| [SICK, SILENT, HANGS].iter().any(|says| said(c) == *says))
+}
+
+/// Whether nothing stands in the way of a sick node's end: its pool's budget, others that are sick, or pods without a place.
+fn is_curable(ground: &Ground, node: &Value) -> bool {
+    let pool = |node: &Value| label(node, "karpenter.sh/nodepool").unwrap_or_default().to_owned();
+    let name = pool(node);
+    let Some(plan) = ground.plan.pools.iter().find(|plan| plan.name == name) else { return false };
+    let Some(known) = ground.api.get(Kind::NodePool, &format!("/{name}")) else { return false };
+    let sick = ground.api.all(Kind::Node).filter(|(_, other)| is_sick(other) && pool(other) == name).count();
+    let on_it = text(node, "/metadata/name");
+    let mut pods = ground.api.all(Kind::Pod).filter(|(_, pod)| text(pod, "/spec/nodeName") == on_it);
+    sick == 1
+        && plan.budget != Some(0)
+        && plan.limit_cpu.is_none()
+        && field(known, "/spec/limits/cpu").is_none()
+        && usable(known)
+        && (field(known, "/spec/replicas").is_none() || is_sold(ground, known))
+        && pods.all(|(_, pod)| is_daemon(ground, pod) || possible(ground, pod, true))
+}
+
+/// How many nodes a pool has that nobody takes away.
+fn kept(ground: &Ground, pool: &Value) -> u64 {
+    let name = text(pool, "/metadata/name");
+    let is_kept = |claim: &Value| {
+        label(claim, "karpenter.sh/nodepool") == Some(name)
+            && field(claim, "/metadata/deletionTimestamp").is_none()
+    };
+    ground.api.all(Kind::NodeClaim).filter(|(_, claim)| is_kept(claim)).count() as u64
+}
+
+/// Whether the cloud has capacity for anything that a pool asks for.
+fn is_sold(ground: &Ground, pool: &Value) -> bool {
+    let anything = Value::Null;
+    ground.cloud.catalog().types().iter().any(|sold| {
+        let keys = sold.offerings.iter().map(|offering| key_of(sold, offering));
+        keys.into_iter()
+            .any(|key| ground.cloud.has(ground.now(), &key) && agrees(pool, &anything, sold, &key))
+    })
+}
+
 /// Whether there will always be something to do: nodes that expire, or pods for which there is no capacity.
 pub fn restless(ground: &Ground) -> bool {
     let thirsty = |pod: &Value| waits(pod) && !possible(ground, pod, true) && possible(ground, pod, false);
@@ -71,7 +130,8 @@ pub fn restless(ground: &Ground) -> bool {
         || ground.api.all(Kind::Pod).any(|(_, pod)| thirsty(pod))
 }
 
-fn waits(pod: &Value) -> bool {
+/// Whether a pod waits for a node.
+pub(crate) fn waits(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
         && field(pod, "/metadata/deletionTimestamp").is_none()
         && text(pod, "/spec/schedulerName") == "default-scheduler"
@@ -92,6 +152,7 @@ fn possible(ground: &Ground, pod: &Value, dry_counts: bool) -> bool {
     ground.api.all(Kind::NodePool).any(|(_, pool)| {
         let sold = ground.cloud.catalog().types().iter();
         usable(pool)
+            && field(pool, "/spec/replicas").is_none()
             && tolerated(pod, pool)
             && sold
                 .filter(|sold| room.fits(room_of(&sold.allocatable())) && within_limits(ground, pool, sold))
@@ -132,19 +193,60 @@ fn within_limits(ground: &Ground, pool: &Value, sold: &InstanceType) -> bool {
 }
 
 /// Whether a machine was bought for pods that were expected, and runs none.
-fn is_spare(ground: &Ground, machine: &Machine) -> bool {
+pub(crate) fn is_spare(ground: &Ground, machine: &Machine) -> bool {
     let claim = ground.api.get(Kind::NodeClaim, &format!("/{}", machine.request.claim));
-    let is_ahead = claim.is_some_and(|claim| {
-        field(claim, "/metadata/annotations")
-            .is_some_and(|all| all.get("headstart.dev/expected-by").is_some())
-    });
-    let daemons = ground.plan.workloads.iter().filter(|w| w.kind == WorkloadKind::Daemon);
-    let daemons: Vec<&str> = daemons.map(|w| w.name.as_str()).collect();
-    let runs = |pod: &Value| {
-        text(pod, "/spec/nodeName") == machine.node_name()
-            && !label(pod, "app").is_some_and(|app| daemons.contains(&app))
+    claim.is_some_and(|claim| is_ahead(claim)) && !runs_pods(ground, machine.node_name())
+}
+
+/// Whether a claim was made for pods that were expected.
+fn is_ahead(claim: &Value) -> bool {
+    field(claim, "/metadata/annotations").is_some_and(|all| all.get("headstart.dev/expected-by").is_some())
+}
+
+/// Whether pods that are no daemons are on a node.
+fn runs_pods(ground: &Ground, node: &str) -> bool {
+    let pods = ground.api.all(Kind::Pod).filter(|(_, pod)| text(pod, "/spec/nodeName") == node);
+    pods.into_iter().any(|(_, pod)| !is_daemon(ground, pod))
+}
+
+fn is_daemon(ground: &Ground, pod: &Value) -> bool {
+    let is_it = |w: &WorkloadPlan| w.kind == WorkloadKind::Daemon && label(pod, "app") == Some(&w.name);
+    ground.plan.workloads.iter().any(is_it)
+}
+
+/// Whether everybody has all pods they want, and wants no room for more.
+fn nobody_is_expected(ground: &Ground) -> bool {
+    let has_headroom = ground.plan.knobs.ahead.as_ref().is_none_or(|ahead| ahead.threshold < 100);
+    let lives = |app: &str| {
+        let is_it = |pod: &Value| {
+            label(pod, "app") == Some(app)
+                && field(pod, "/metadata/deletionTimestamp").is_none()
+                && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+        };
+        let pods = ground.api.all(Kind::Pod).filter(|(_, pod)| is_it(pod)).count();
+        i64::try_from(pods).unwrap_or(i64::MAX)
     };
-    is_ahead && !ground.api.all(Kind::Pod).any(|(_, pod)| runs(pod))
+    let has_all = |kind: Kind, wanted: &dyn Fn(&Value) -> i64| {
+        ground.api.all(kind).all(|(_, owner)| {
+            let app = label(owner, "app").unwrap_or_default();
+            app.is_empty() || lives(app) >= wanted(owner)
+        })
+    };
+    !has_headroom
+        && ground.api.count(Kind::CapacityBuffer) == 0
+        && !ground.api.all(Kind::Pod).any(|(_, pod)| waits(pod))
+        && has_all(Kind::ReplicaSet, &|set| number(set, "/spec/replicas"))
+        && has_all(Kind::Job, &|job| number(job, "/spec/completions") - number(job, "/status/succeeded"))
+}
+
+/// Whether nothing keeps an empty node of a claim's pool from being removed.
+fn may_go(ground: &Ground, claim: &Value) -> bool {
+    let pool = label(claim, "karpenter.sh/nodepool").unwrap_or_default();
+    let plan = ground.plan.pools.iter().find(|plan| plan.name == pool);
+    let lets_go = |plan: &PoolPlan| plan.consolidate_after_s.is_some() && plan.budget != Some(0);
+    plan.is_some_and(lets_go)
+        && ground.api.get(Kind::NodePool, &format!("/{pool}")).is_some_and(|pool| usable(pool))
+        && !runs_pods(ground, text(claim, "/status/nodeName"))
 }
 
 /// Whether an offering is what both pool and pod ask for.

@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::timeline::Moment;
 use crate::truth::{self, Why};
+use crate::waits::Waits;
 use crate::world::World;
 
 /// How long anything may stay unfinished in a calm world.
@@ -42,6 +43,8 @@ pub struct Verdict {
     pub instances: usize,
     /// How many pods ever were.
     pub pods: usize,
+    /// How long pods waited.
+    pub waits: Waits,
     /// A number that differs when runs differ.
     pub digest: u64,
     /// What happened, in lines, if they were wanted.
@@ -60,6 +63,7 @@ impl Verdict {
             claims: 0,
             instances: 0,
             pods: 0,
+            waits: Waits::default(),
             digest: 0,
             trace: Vec::new(),
         }
@@ -104,6 +108,7 @@ pub fn play(plan: &Plan, catalog: &Arc<Catalog>, nursery: Nursery<'_>, traced: b
         claims: world.checks().claims(),
         instances: ground.cloud.books().len(),
         pods: ground.api.log(Kind::Pod).iter().filter(|entry| entry.before.is_none()).count(),
+        waits: Waits::of(ground),
         digest: ground.trace.digest(),
         trace: ground.trace.lines().to_vec(),
     }

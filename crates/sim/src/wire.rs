@@ -48,19 +48,23 @@ impl Wire {
     }
 
     /// What becomes of a request.
-    pub fn fate(&mut self, ground: &mut Ground, effect: &Effect) -> Fate {
-        if touches_cloud(effect) { cloud_fate(ground) } else { api_fate(ground, changes(effect)) }
+    pub fn fate(&mut self, ground: &mut Ground, effect: &Effect, subject: &str) -> Fate {
+        if touches_cloud(effect) {
+            cloud_fate(ground, subject)
+        } else {
+            api_fate(ground, subject, changes(effect))
+        }
     }
 }
 
-fn api_fate(ground: &mut Ground, write: bool) -> Fate {
-    if ground.strikes(Fault::WriteLost) {
+fn api_fate(ground: &mut Ground, subject: &str, write: bool) -> Fate {
+    if ground.strikes(Fault::WriteLost, subject) {
         return Fate::Lost;
     }
-    if ground.strikes(Fault::WriteFailed) {
+    if ground.strikes(Fault::WriteFailed, subject) {
         return Fate::Refused(Refusal::Unavailable { message: "the server could not".to_owned() });
     }
-    if ground.strikes(Fault::WriteThrottled) {
+    if ground.strikes(Fault::WriteThrottled, subject) {
         let after = ground.severity(Fault::WriteThrottled, (0, 3_000));
         let after = (after > 0).then(|| Duration::from_millis(after));
         return Fate::Refused(Refusal::Throttled { after });
@@ -68,34 +72,34 @@ fn api_fate(ground: &mut Ground, write: bool) -> Fate {
     if !write {
         return Fate::Fine;
     }
-    if ground.strikes(Fault::WriteUnanswered) {
+    if ground.strikes(Fault::WriteUnanswered, subject) {
         return Fate::Unanswered;
     }
-    if ground.strikes(Fault::WriteLate) {
+    if ground.strikes(Fault::WriteLate, subject) {
         return Fate::Late(ground.severity(Fault::WriteLate, (100, 15_000)));
     }
-    if ground.strikes(Fault::WriteConflict) {
+    if ground.strikes(Fault::WriteConflict, subject) {
         return Fate::Refused(Refusal::Conflict);
     }
     Fate::Fine
 }
 
-fn cloud_fate(ground: &mut Ground) -> Fate {
-    if ground.strikes(Fault::CallLost) {
+fn cloud_fate(ground: &mut Ground, subject: &str) -> Fate {
+    if ground.strikes(Fault::CallLost, subject) {
         return Fate::Lost;
     }
-    if ground.strikes(Fault::CallFailed) {
+    if ground.strikes(Fault::CallFailed, subject) {
         return Fate::Refused(Refusal::Cloud(CloudError::not_done("the cloud could not")));
     }
-    if ground.strikes(Fault::CallThrottled) {
+    if ground.strikes(Fault::CallThrottled, subject) {
         let after = ground.severity(Fault::CallThrottled, (0, 5_000));
         let retry_after = (after > 0).then(|| Duration::from_millis(after));
         return Fate::Refused(Refusal::Cloud(CloudError::Throttled { retry_after }));
     }
-    if ground.strikes(Fault::CallUnanswered) {
+    if ground.strikes(Fault::CallUnanswered, subject) {
         return Fate::Unanswered;
     }
-    if ground.strikes(Fault::CallLate) {
+    if ground.strikes(Fault::CallLate, subject) {
         return Fate::Late(ground.severity(Fault::CallLate, (100, 25_000)));
     }
     Fate::Fine

@@ -81,6 +81,7 @@ impl<'a> World<'a> {
         let drought_stays = self.ground.plan.drought_stays;
         self.ground.cloud.calm(now, drought_stays);
         people::calm(&mut self.ground);
+        self.controllers.calm(&mut self.ground);
         self.processes.calm(&mut self.ground);
     }
 

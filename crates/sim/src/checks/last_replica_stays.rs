@@ -56,10 +56,18 @@ impl Check for LastReplicaStays {
         if owner.is_none_or(|owner| number(owner, "/spec/replicas") < 2) {
             return Ok(());
         }
-        let node = format!("/{}", text(&entry.object, "/spec/nodeName"));
-        let drains = ground.api.get(Kind::Node, &node).map(|node| text(node, "/metadata/deletionTimestamp"));
+        let on_node = text(&entry.object, "/spec/nodeName");
+        let drains = ground
+            .api
+            .get(Kind::Node, &format!("/{on_node}"))
+            .map(|node| text(node, "/metadata/deletionTimestamp"));
         let Some(drains) = drains.and_then(Moment::of_stamp) else { return Ok(()) };
-        let forced = ground.plan.pools.iter().any(|pool| pool.grace_s.is_some());
+        let forced = ground.api.all(Kind::NodeClaim).any(|(_, claim)| {
+            text(claim, "/status/nodeName") == on_node
+                && claim
+                    .pointer("/metadata/annotations/karpenter.sh~1nodeclaim-termination-timestamp")
+                    .is_some()
+        });
         let is_late = ground.now().since(since.min(drains)) >= LAST_STAYS;
         if forced || is_late {
             return Ok(());

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use headstart_core::resources::CPU;
 use headstart_engine::Kind;
 
-use super::{Broken, Check};
+use super::{Broken, Check, is_going};
 use crate::amounts::{Milli, of, read};
-use crate::api::{Verb, array, field, text};
+use crate::api::{Verb, field, text};
 use crate::ground::{Fact, Ground};
 use crate::timeline::Moment;
 
@@ -41,13 +41,6 @@ impl Check for LimitsHold {
             Fact::Changed(..) | Fact::Ended(_) | Fact::Sent(_) | Fact::Unsettled(_) => Ok(()),
         }
     }
-}
-
-/// Whether a claim says that it is about to go.
-fn is_going(ground: &Ground, claim: &str) -> bool {
-    let claim = ground.api.get(Kind::NodeClaim, &format!("/{claim}"));
-    let says = |c: &serde_json::Value| text(c, "/type") == "DisruptionReason" && text(c, "/status") == "True";
-    claim.is_some_and(|claim| array(claim, "/status/conditions").any(says))
 }
 
 impl LimitsHold {

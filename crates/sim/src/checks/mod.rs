@@ -12,6 +12,8 @@ mod no_write_after_lease_lost;
 mod one_instance_per_claim;
 mod phases_legal;
 mod quiet_when_done;
+mod size_kept;
+mod spending_capped;
 
 pub(crate) use quiet_when_done::QUIET;
 
@@ -19,7 +21,7 @@ use std::fmt;
 
 use headstart_engine::Kind;
 
-use crate::api::text;
+use crate::api::{array, text};
 use crate::ground::{Fact, Ground};
 use crate::plan::Plan;
 use crate::timeline::Moment;
@@ -87,6 +89,7 @@ impl Checks {
             Box::new(no_orphan_instance::NoOrphanInstance::default()),
             Box::new(limits_hold::LimitsHold::default()),
             Box::new(budgets_hold::BudgetsHold::default()),
+            Box::new(size_kept::SizeKept::default()),
             Box::new(no_oscillation::NoOscillation::default()),
             Box::new(last_replica_stays::LastReplicaStays::default()),
             Box::new(phases_legal::PhasesLegal),
@@ -95,6 +98,9 @@ impl Checks {
             Box::new(no_busy_loop::NoBusyLoop::default()),
             Box::new(quiet_when_done::QuietWhenDone::default()),
         ];
+        if let Some(cents) = plan.knobs.ahead.as_ref().and_then(|ahead| ahead.cents) {
+            all.push(Box::new(spending_capped::SpendingCapped::new(cents)));
+        }
         if no_double_buy::applies(plan) {
             all.push(Box::new(no_double_buy::NoDoubleBuy::default()));
         }
@@ -164,6 +170,13 @@ impl Broken {
         }
         Violation { check, at: ground.now(), message: self.message, history, names }
     }
+}
+
+/// Whether a claim says that it is about to go.
+fn is_going(ground: &Ground, claim: &str) -> bool {
+    let claim = ground.api.get(Kind::NodeClaim, &format!("/{claim}"));
+    let says = |c: &serde_json::Value| text(c, "/type") == "DisruptionReason" && text(c, "/status") == "True";
+    claim.is_some_and(|claim| array(claim, "/status/conditions").any(says))
 }
 
 impl fmt::Display for Violation {

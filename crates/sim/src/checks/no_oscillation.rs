@@ -16,12 +16,12 @@ const HOUR: u64 = 3_600_000;
 /// How long after the storm what it left behind is still being put in order.
 const SETTLES: u64 = 120_000;
 
-/// When claims were given up although they had themselves taken the place of others, by where they come from.
+/// When claims were given up although they had themselves taken the place of others.
 #[derive(Default)]
 pub(super) struct NoOscillation {
-    /// The claim that each replacement goes back to, through all replacements before it.
-    origin: BTreeMap<String, String>,
-    given_up: BTreeMap<String, Vec<Moment>>,
+    /// The claim whose place each replacement took.
+    before: BTreeMap<String, String>,
+    given_up: BTreeMap<String, Moment>,
 }
 
 fn reason(claim: &Value) -> Option<&str> {
@@ -42,8 +42,7 @@ impl Check for NoOscillation {
             let replaced =
                 claim.pointer("/metadata/annotations/headstart.dev~1replaces").and_then(Value::as_str);
             if let Some(first) = replaced.and_then(|names| names.split(',').next()) {
-                let origin = self.origin.get(first).cloned().unwrap_or_else(|| first.to_owned());
-                self.origin.insert(name.to_owned(), origin);
+                self.before.insert(name.to_owned(), first.to_owned());
             }
             return Ok(());
         }
@@ -53,21 +52,18 @@ impl Check for NoOscillation {
             .is_some_and(|before| before.pointer("/metadata/deletionTimestamp").is_some());
         let is_leaving = claim.pointer("/metadata/deletionTimestamp").is_some();
         let saves = matches!(reason(claim), Some("Empty" | "Underutilized"));
-        let Some(origin) = self.origin.get(name).filter(|_| is_leaving && !was_leaving && saves) else {
-            return Ok(());
-        };
         let now = ground.now();
         // People scale up and down while the storm lasts, and have good reasons for it.
-        if now < Moment(ground.plan.storm_ms) + SETTLES {
+        let is_calm = now >= Moment(ground.plan.storm_ms) + SETTLES;
+        let is_replacement = self.before.contains_key(name);
+        if !is_calm || !is_replacement || !is_leaving || was_leaving || !saves {
             return Ok(());
         }
-        let times = self.given_up.entry(origin.clone()).or_default();
-        times.retain(|at| *at + HOUR >= now);
-        times.push(now);
-        if times.len() < 2 {
-            return Ok(());
-        }
-        let message = format!("what replaced {origin} was given up {} times within an hour", times.len());
+        self.given_up.insert(name.to_owned(), now);
+        let mut ancestors = std::iter::successors(self.before.get(name), |name| self.before.get(*name));
+        let is_recent = |name: &&String| self.given_up.get(*name).is_some_and(|at| *at + HOUR >= now);
+        let Some(ancestor) = ancestors.find(is_recent) else { return Ok(()) };
+        let message = format!("it took the place of {ancestor}, which was given up within the same hour");
         Err(Broken::new(message).about(Kind::NodeClaim, entry.key.to_string()))
     }
 }

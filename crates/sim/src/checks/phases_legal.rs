@@ -38,7 +38,9 @@ fn problem(before: &Value, after: &Value) -> Option<String> {
         }
     }
     for phase in PHASES {
-        if holds(before, phase) && !holds(after, phase) {
+        // A node that is restarted where it is must be initialized anew.
+        let is_rebooting = phase == "Initialized" && holds(after, "Rebooting");
+        if holds(before, phase) && !holds(after, phase) && !is_rebooting {
             return Some(format!("{phase} no more"));
         }
     }
@@ -74,6 +76,10 @@ mod tests {
         let launched = claim("i", &["Launched"]);
         assert_eq!(problem(&claim("", &[]), &launched), None);
         assert_eq!(problem(&launched, &claim("", &[])).unwrap(), "Launched no more");
+        let initialized = claim("i", &PHASES);
+        assert_eq!(problem(&initialized, &claim("i", &PHASES[..2])).unwrap(), "Initialized no more");
+        let rebooting = claim("i", &["Launched", "Registered", "Rebooting"]);
+        assert_eq!(problem(&initialized, &rebooting), None);
         assert_eq!(
             problem(&launched, &claim("j", &["Launched"])).unwrap(),
             "/status/providerID was i and is \"j\""

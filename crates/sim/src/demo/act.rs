@@ -42,7 +42,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         profile: Profile::Any,
         processes: 1,
         types: 0,
-        knobs: Knobs { batch_max_ms: 10_000, nominate: true, search: false, ahead: None },
+        knobs: Knobs { batch_max_ms: 10_000, nominate: true, search: false, repair: false, ahead: None },
         pace: Pace {
             join_ms: (20_000, 40_000),
             ready_ms: (3_000, 8_000),

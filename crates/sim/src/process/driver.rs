@@ -10,6 +10,7 @@ use crate::api::{Actor, uid};
 use crate::cloud::Bought;
 use crate::fault::Fault;
 use crate::ground::{Fact, Ground, Happening, Sent};
+use crate::kubelet;
 use crate::wire::{self, Fate};
 
 /// A request on its way.
@@ -43,7 +44,7 @@ impl Processes<'_> {
     fn send(&mut self, ground: &mut Ground, number: usize, id: EffectId, subject: String, effect: Effect) {
         let now = ground.now();
         let write = wire::changes(&effect);
-        if write && ground.strikes(Fault::KillBefore) {
+        if write && ground.strikes(Fault::KillBefore, &subject) {
             self.kill(ground, number);
             return;
         }
@@ -54,11 +55,11 @@ impl Processes<'_> {
             .note(now, || format!("process {number} #{} {} {subject}{}", id.0, effect.verb(), gist(&effect)));
         let sent = Sent { process: number, subject: subject.clone(), verb: effect.verb(), write, leads };
         ground.facts.push(Fact::Sent(sent));
-        let fate = self.wire.fate(ground, &effect);
+        let fate = self.wire.fate(ground, &effect, &subject);
         let (there, back) = (self.wire.delay(ground), self.wire.delay(ground));
         let patience = self.wire.patience();
         let epoch = self.all[number].epoch;
-        let kills = write && ground.strikes(Fault::KillAfter);
+        let kills = write && ground.strikes(Fault::KillAfter, &subject);
         let gave_up = || Outcome::Unknown { message: "no answer in time".to_owned() };
         let (lands, answer) = match fate {
             Fate::Fine => (Some((there, true)), None),
@@ -71,11 +72,12 @@ impl Processes<'_> {
             let answer = Box::new(Answer { id, subject: subject.clone(), outcome });
             ground.time.after(after, Happening::Process(number, Due::Answer(epoch, answer)));
         }
+        let dies = write && ground.strikes(Fault::KillDuring, &subject);
         if let Some((after, answered)) = lands {
             let call = Call { process: number, epoch, id, subject, effect, answered, kills };
             ground.time.after(after, Happening::Land(Box::new(call)));
         }
-        if write && ground.strikes(Fault::KillDuring) {
+        if dies {
             self.kill(ground, number);
         }
     }
@@ -140,7 +142,7 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
         }
         Effect::Launch(request) => {
             if let Some(first) = request.offerings.first()
-                && ground.strikes(Fault::OfferingFlaps)
+                && ground.strikes(Fault::OfferingFlaps, &request.claim)
             {
                 let until = now + ground.severity(Fault::OfferingFlaps, (1_000, 180_000));
                 ground.cloud.flap(first.clone(), until);
@@ -158,16 +160,28 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
                 Ok(Known::Nothing)
             }
         },
-        Effect::Reboot { id, .. } => Err(Refusal::Cloud(CloudError::Permanent {
-            reason: Reason::RebootNotSupported,
-            message: format!("{id} cannot be restarted"),
-        })),
+        Effect::Reboot { id, operation } => {
+            if ground.strikes(Fault::RebootRefused, &id.0) {
+                let message = format!("{id} cannot be restarted");
+                let error = CloudError::Permanent { reason: Reason::RebootNotSupported, message };
+                return Outcome::Refused(Refusal::Cloud(error));
+            }
+            match ground.cloud.reboot(id, operation) {
+                Err(error) => Err(Refusal::Cloud(error)),
+                Ok(begun) => {
+                    if let Some(place) = begun {
+                        ground.time.after(1_000, Happening::Kubelet(kubelet::Due::Halt(place)));
+                    }
+                    Ok(Known::Nothing)
+                }
+            }
+        }
         Effect::Inspect(id) => {
             ground.cloud.get(id).map(|instance| Known::Instance(Box::new(instance))).map_err(Refusal::Cloud)
         }
         Effect::Instances => {
             let mut then = now;
-            if ground.strikes(Fault::InstancesLag) {
+            if ground.strikes(Fault::InstancesLag, "instances") {
                 then.0 = then.0.saturating_sub(ground.severity(Fault::InstancesLag, (1_000, 30_000)));
             }
             Ok(Known::Instances(ground.cloud.list(then)))

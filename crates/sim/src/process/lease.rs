@@ -33,19 +33,19 @@ impl Lease {
 
 impl Processes<'_> {
     pub(super) fn tick(&mut self, ground: &mut Ground, number: usize) {
-        let now = ground.now();
-        if ground.strikes(Fault::WallJump) {
+        let (now, who) = (ground.now(), number.to_string());
+        if ground.strikes(Fault::WallJump, &who) {
             let jump = ground.severity(Fault::WallJump, (0, 240_000)).cast_signed() - 120_000;
             let process = &mut self.all[number];
             process.skew = (process.skew + jump).clamp(-MOST_SKEW, MOST_SKEW);
         }
-        if ground.strikes(Fault::LeaseCut) {
+        if ground.strikes(Fault::LeaseCut, &who) {
             self.all[number].cut_until = now + ground.severity(Fault::LeaseCut, (3_000, 40_000));
         }
         let (epoch, cut_until) = (self.all[number].epoch, self.all[number].cut_until);
         let again = RENEWS + self.dice.between(0, 200);
         ground.time.after(again, Happening::Process(number, Due::Tick(epoch)));
-        if ground.strikes(Fault::Pause) {
+        if ground.strikes(Fault::Pause, &who) {
             let until = now + ground.severity(Fault::Pause, (1_000, 40_000));
             ground.trace.note(now, || format!("process {number} stands still until {until}"));
             self.all[number].paused_until = Some(until);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headstart_cloud::kwok::repair_policies;
 use headstart_engine::settings::Proactive;
 use headstart_engine::{
     Action, Consolidation, Effect, EffectId, Event, Kind, Now, Outcome, Report, Settings, Time, Wall,
@@ -108,6 +109,8 @@ impl<'a> Processes<'a> {
             nominate: plan.knobs.nominate,
             proactive: plan.knobs.ahead.as_ref().map(proactive).unwrap_or_default(),
             consolidation: if plan.knobs.search { Consolidation::Search } else { Consolidation::Compat },
+            repair: if plan.knobs.repair { repair_policies() } else { Vec::new() },
+            static_capacity: true,
             seed: plan.seed,
             ..Settings::default()
         };
@@ -249,7 +252,7 @@ impl<'a> Processes<'a> {
             && process.wake.is_none_or(|known| at < known)
         {
             let mut at = at;
-            if ground.strikes(Fault::LateWake) {
+            if ground.strikes(Fault::LateWake, &number.to_string()) {
                 at = at + ground.severity(Fault::LateWake, (50, 10_000));
             }
             let process = &mut self.all[number];

@@ -32,7 +32,7 @@ impl Processes<'_> {
             let Some(watch) = process.watches.get_mut(&kind).filter(|w| w.told.is_some() && !w.due) else {
                 continue;
             };
-            if ground.strikes(Fault::WatchDropped) {
+            if ground.strikes(Fault::WatchDropped, "watch") {
                 watch.told = None;
                 let delay = ground.severity(Fault::WatchDropped, (100, 15_000));
                 ground.time.after(delay, Happening::Process(number, Due::List(epoch, kind)));
@@ -41,7 +41,7 @@ impl Processes<'_> {
             watch.due = true;
             let (least, most) = ground.plan.pace.watch_ms;
             let mut delay = self.dice.between(least, most);
-            if ground.strikes(Fault::WatchLag) {
+            if ground.strikes(Fault::WatchLag, "watch") {
                 delay += ground.severity(Fault::WatchLag, (500, 30_000));
             }
             ground.time.after(delay, Happening::Process(number, Due::Watch(epoch, kind)));
@@ -57,7 +57,7 @@ impl Processes<'_> {
             return;
         }
         let mut length = ground.api.log(kind).len();
-        if length > 0 && ground.strikes(Fault::ListStale) {
+        if length > 0 && ground.strikes(Fault::ListStale, "list") {
             // It is as old as the request for it at most, and never older than what was told before.
             let lag = ground.severity(Fault::ListStale, (500, 20_000));
             let process = &self.all[number];

@@ -11,7 +11,7 @@ pub(crate) fn quiet_plan() -> Plan {
         profile: Profile::Any,
         processes: 1,
         types: 6,
-        knobs: Knobs { batch_max_ms: 1_000, nominate: true, search: false, ahead: None },
+        knobs: Knobs { batch_max_ms: 1_000, nominate: true, search: false, repair: false, ahead: None },
         pace: Pace {
             join_ms: (5_000, 9_000),
             ready_ms: (1_000, 3_000),
