@@ -46,12 +46,11 @@ impl Pass<'_> {
         reason: Reason,
         because: TerminateFirst,
         existing: Vec<PlannedNode>,
-    ) -> bool {
+    ) {
         let is_taken = self.take(member, reason, Vec::new(), Some(because));
         if let Some(chosen) = self.decision.moves.last_mut().filter(|_| is_taken) {
             chosen.existing = existing;
         }
-        is_taken
     }
 
     /// The reservation that a node uses.

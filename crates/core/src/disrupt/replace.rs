@@ -1,7 +1,7 @@
 //! Nodes that must be replaced: those that are broken, and those that are no longer what their pool asks for.
 
 use crate::disrupt::pass::Pass;
-use crate::disrupt::{Reason, Search, Size, TerminateFirst, Why};
+use crate::disrupt::{Reason, Size, TerminateFirst, Why};
 
 /// The share of a pool's nodes, in percent and rounded up, beyond which it is not believed that nodes are at fault.
 const EPIDEMIC: u64 = 20;
@@ -42,11 +42,9 @@ impl Pass<'_> {
     /// Replaces nodes that are no longer what their pool asks for: those without pods first, then the oldest.
     pub(super) fn replace_drifted(&mut self) {
         let members = self.drifted(|size| matches!(size, Size::ByNeed));
-        if self.fleet.options.search == Search::Wide {
-            // Their turn comes too: whoever moved there would move again.
-            for member in &members {
-                self.without.close(self.member(*member).node);
-            }
+        // Their turn comes too: whoever moved there would move again.
+        for member in &members {
+            self.without.close(self.member(*member).node);
         }
         self.replace(&members, Reason::Drifted);
     }
@@ -81,6 +79,8 @@ impl Pass<'_> {
     }
 
     /// Replaces nodes in this order, as many as budgets allow.
+    ///
+    /// COMPAT: upstream replaces one at a time.
     fn replace(&mut self, members: &[u32], reason: Reason) {
         for member in members {
             if self.facts[*member as usize].is_taken {
@@ -94,34 +94,25 @@ impl Pass<'_> {
             }
             let reboots =
                 reason == Reason::Unhealthy && self.member(*member).sick.is_some_and(|sick| sick.reboots);
-            let is_chosen = match self.facts[*member as usize].policy.map(|policy| &policy.size) {
-                Some(_) if reboots => {
-                    self.reboot(*member);
-                    true
-                }
+            match self.facts[*member as usize].policy.map(|policy| &policy.size) {
+                Some(_) if reboots => self.reboot(*member),
                 Some(Size::Fixed(fixed)) => self.swap(*member, fixed, reason),
-                Some(Size::Unkept) | None => false,
+                Some(Size::Unkept) | None => {}
                 Some(Size::ByNeed) => self.rebuild(*member, reason),
-            };
-            if is_chosen && self.fleet.options.search == Search::Compat {
-                return;
             }
         }
     }
 
-    /// Finds other places for the pods of a node; whether it goes.
-    fn rebuild(&mut self, member: u32, reason: Reason) -> bool {
-        let why = match self.rehouse(&[member], reason, usize::MAX, None) {
-            Ok(rehoused) => {
-                self.choose(reason, vec![member], rehoused);
-                return true;
-            }
-            Err(why) => why,
-        };
-        if let Some(existing) = self.ends_first(member, reason) {
-            return self.end_first(member, reason, TerminateFirst::NoReservedCapacity, existing);
+    /// Finds other places for the pods of a node, and lets it go if there are some.
+    fn rebuild(&mut self, member: u32, reason: Reason) {
+        match self.rehouse(&[member], reason, usize::MAX, None) {
+            Ok(rehoused) => self.choose(reason, vec![member], rehoused),
+            Err(why) => match self.ends_first(member, reason) {
+                Some(existing) => {
+                    self.end_first(member, reason, TerminateFirst::NoReservedCapacity, existing);
+                }
+                None => self.stays(member, reason, why),
+            },
         }
-        self.stays(member, reason, why);
-        false
     }
 }

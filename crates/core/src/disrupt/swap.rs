@@ -32,11 +32,11 @@ impl Pass<'_> {
         [first, last].concat()
     }
 
-    /// Swaps a node for another; whether it goes.
-    pub(super) fn swap(&mut self, member: u32, fixed: &Fixed, reason: Reason) -> bool {
+    /// Swaps a node for another, if that is possible.
+    pub(super) fn swap(&mut self, member: u32, fixed: &Fixed, reason: Reason) {
         if fixed.count.surplus() > 0 {
             // It may be one of those that go anyway.
-            return false;
+            return;
         }
         let of = self.member(member);
         let full = if self.may_end_first(reason) { self.reservations(fixed) } else { None };
@@ -49,13 +49,13 @@ impl Pass<'_> {
         } else {
             *self.swapped.entry(&*of.pool).or_default() += 1;
             self.take(member, reason, vec![fixed.replacement.clone()], None);
-            return true;
+            return;
         };
         if is_possible && fixed.is_refilled && self.may_end_first(reason) {
-            return self.end_first(member, reason, because, Vec::new());
+            self.end_first(member, reason, because, Vec::new());
+        } else {
+            self.stays(member, reason, why);
         }
-        self.stays(member, reason, why);
-        false
     }
 
     /// Whether nodes that cannot be replaced first may go first.

@@ -8,6 +8,7 @@ use headstart_api::NodePool;
 use headstart_api::annotations::DO_NOT_DISRUPT;
 use headstart_api::conditions::nodeclaim as condition;
 use headstart_api::nodepool::ConsolidationPolicy;
+use headstart_api::taints;
 use headstart_api::{Budget as Written, BudgetLimit, DisruptionReason};
 use headstart_core::cron::Cron;
 use headstart_core::disrupt::budget::{Budget, Limit, Window};
@@ -15,6 +16,7 @@ use headstart_core::disrupt::{
     BlockedBy, Consolidation, Fixed, Fleet, Member, PodBlock, Policy, Reason, Resident, Size, cost as costs,
 };
 use headstart_core::repair::Diagnosis;
+use headstart_core::snapshot::{Effect, Snapshot, Taint};
 use headstart_core::types::Types;
 use headstart_intake::Taken;
 
@@ -40,10 +42,17 @@ impl Disrupt {
         now: Now,
     ) -> (Fleet, Vec<String>) {
         let Taken { mut snapshot, residents, .. } = taken;
+        let busy: BTreeSet<&str> =
+            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let going = close_going(&mut snapshot, &busy, store);
         provision.demand.join(&mut snapshot);
+        // Who lives on a node that goes has been found another place, which nobody else may take.
+        let (moving, staying): (Vec<_>, Vec<_>) =
+            residents.into_iter().partition(|resident| going.contains(&resident.node));
+        snapshot.pods.extend(moving.into_iter().filter_map(|resident| resident.pod));
         let waiting = snapshot.pods.len();
         let mut wanted: BTreeMap<PodKey, Option<u32>> = BTreeMap::new();
-        for resident in residents {
+        for resident in staying {
             let pod = resident.pod.map(|pod| {
                 snapshot.pods.push(pod);
                 snapshot.pods.len() as u32 - 1
@@ -53,8 +62,6 @@ impl Disrupt {
         let pools = self.policies(store, types);
         let nominated: BTreeSet<&str> =
             store.waiting.iter().filter_map(|key| store.pod(key)?.nominated().map(|node| &**node)).collect();
-        let busy: BTreeSet<&str> =
-            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
         let (mut members, mut names) = (Vec::new(), Vec::new());
         for (index, known) in (0..).zip(&snapshot.nodes) {
             let Some(node) = store.nodes.get(&known.name) else { continue };
@@ -137,6 +144,23 @@ impl Disrupt {
             types: types.clone(),
         }))
     }
+}
+
+/// Lets nodes that are about to go take nobody, whether their mark is there yet or not; which they are.
+fn close_going(snapshot: &mut Snapshot, busy: &BTreeSet<&str>, store: &Store) -> BTreeSet<u32> {
+    let mut going = BTreeSet::new();
+    for (index, known) in (0..).zip(&mut snapshot.nodes) {
+        let Some(node) = store.nodes.get(&known.name) else { continue };
+        let is_marked = is_tainted(node);
+        if is_marked || store.claim_of_node(node).is_some_and(|claim| busy.contains(claim.name())) {
+            going.insert(index);
+        }
+        if !is_marked && going.contains(&index) {
+            let mark = Taint { key: taints::DISRUPTED.into(), value: "".into(), effect: Effect::NoSchedule };
+            known.taints = known.taints.iter().cloned().chain([mark]).collect();
+        }
+    }
+    going
 }
 
 /// Whether a node has replaced others whose pods have not all left yet.

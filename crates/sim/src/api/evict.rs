@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headstart_engine::{Kind, ObjectRef, Refusal};
 use serde_json::{Value, json};
 
-use super::{Actor, Api, field, label, number, text, uid};
+use super::{Actor, Api, Entry, Verb, field, label, number, text, uid};
 use crate::controllers::NAMESPACE;
 use crate::timeline::Moment;
 
@@ -92,12 +92,21 @@ impl Api {
 
     /// How many pods of an app are running and not asked to end.
     pub fn running(&self, app: &str) -> usize {
-        let healthy = |pod: &Value| {
-            label(pod, "app") == Some(app)
-                && text(pod, "/status/phase") == "Running"
-                && field(pod, "/metadata/deletionTimestamp").is_none()
+        self.running.get(app).copied().unwrap_or(0)
+    }
+
+    /// Keeps that number right.
+    pub(super) fn count_running(&mut self, entry: &Entry) {
+        let runs = |pod: &Value| {
+            text(pod, "/status/phase") == "Running" && field(pod, "/metadata/deletionTimestamp").is_none()
         };
-        self.all(Kind::Pod).filter(|(_, pod)| healthy(pod)).count()
+        let Some(app) = label(&entry.object, "app") else { return };
+        let before = entry.before.as_deref().is_some_and(runs);
+        let after = entry.verb != Verb::Removed && runs(&entry.object);
+        if before != after {
+            let count = self.running.entry(app.to_owned()).or_default();
+            *count = if after { *count + 1 } else { *count - 1 };
+        }
     }
 
     fn blocking(&self, pod: &Value) -> Option<&Budget> {

@@ -29,6 +29,8 @@ pub struct Api {
     uids: FxHashMap<String, (Kind, String)>,
     dependents: BTreeMap<String, BTreeSet<(Kind, String)>>,
     budgets: Vec<Budget>,
+    /// How many pods of each app are running and not asked to end.
+    running: BTreeMap<String, usize>,
     fresh: Vec<(Kind, usize)>,
     orphaned: Vec<String>,
 }
@@ -309,6 +311,9 @@ impl Api {
     }
 
     fn note(&mut self, kind: Kind, entry: Entry) {
+        if kind == Kind::Pod {
+            self.count_running(&entry);
+        }
         let log = &mut self.kinds.entry(kind).or_default().log;
         log.push(entry);
         self.fresh.push((kind, log.len() - 1));

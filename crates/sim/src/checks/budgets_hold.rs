@@ -1,12 +1,13 @@
 //! Of a pool's nodes no more are taken away at once by our own will than its budget allows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headstart_engine::Kind;
 use serde_json::Value;
 
 use super::{Broken, Check};
-use crate::api::{array, label, text};
+use crate::api::{Verb, array, label, text};
 use crate::ground::{Fact, Ground};
 use crate::timeline::Moment;
 
@@ -15,6 +16,8 @@ const NOTICED: u64 = 90_000;
 
 #[derive(Default)]
 pub(super) struct BudgetsHold {
+    /// The nodes of each pool, by claim, and whether they are going.
+    nodes: BTreeMap<String, BTreeMap<Arc<str>, bool>>,
     /// The most nodes that each pool had, and when.
     sizes: BTreeMap<String, Vec<(Moment, usize)>>,
 }
@@ -32,18 +35,16 @@ impl Check for BudgetsHold {
         let Fact::Changed(Kind::NodeClaim, index) = fact else { return Ok(()) };
         let entry = &ground.api.log(Kind::NodeClaim)[*index];
         let Some(pool) = label(&entry.object, "karpenter.sh/nodepool") else { return Ok(()) };
-        let of_pool = |claim: &&Value| label(claim, "karpenter.sh/nodepool") == Some(pool);
-        let nodes = ground
-            .api
-            .all(Kind::NodeClaim)
-            .map(|(_, claim)| &**claim)
-            .filter(of_pool)
-            .filter(|claim| is(claim, "Initialized") && !is(claim, "InstanceTerminating"));
-        let (mut all, mut going) = (0, 0);
-        for claim in nodes {
-            all += 1;
-            going += usize::from(is(claim, "DisruptionReason"));
+        let nodes = self.nodes.entry(pool.to_owned()).or_default();
+        let is_counted = entry.verb != Verb::Removed
+            && is(&entry.object, "Initialized")
+            && !is(&entry.object, "InstanceTerminating");
+        if is_counted {
+            nodes.insert(Arc::clone(&entry.key), is(&entry.object, "DisruptionReason"));
+        } else {
+            nodes.remove(&entry.key);
         }
+        let (all, going) = (nodes.len(), nodes.values().filter(|goes| **goes).count());
         let now = ground.now();
         let known = self.sizes.entry(pool.to_owned()).or_default();
         known.retain(|(at, _)| *at + NOTICED >= now);

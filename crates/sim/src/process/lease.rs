@@ -15,7 +15,7 @@ const DEADLINE: u64 = 10_000;
 const RENEWS: u64 = 2_000;
 
 /// How wrong a wall clock may be: with more, whatever the API server stamps looks as if it had timed out.
-const MOST_SKEW: i64 = 240_000;
+pub(crate) const MOST_SKEW: i64 = 240_000;
 
 /// The lease as the API server has it.
 #[derive(Debug, Default)]

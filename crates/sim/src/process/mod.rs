@@ -16,6 +16,7 @@ use headstart_engine::{
 
 pub use driver::Call;
 use lease::Lease;
+pub(crate) use lease::MOST_SKEW;
 use watch::Watch;
 
 use crate::brain::{Birth, Brain, Nursery};

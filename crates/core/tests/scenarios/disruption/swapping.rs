@@ -82,7 +82,7 @@ fn at_the_limit_a_node_goes_first_if_that_is_wanted_and_the_pool_is_refilled() {
 }
 
 #[test]
-fn a_broken_node_is_swapped_alone_within_the_limit() {
+fn broken_nodes_are_swapped_within_the_limit() {
     let fleet = |policy: &str| {
         format!(
             "
@@ -96,7 +96,9 @@ fn a_broken_node_is_swapped_alone_within_the_limit() {
     };
     check(
         &format!("{}\nsearch compat", fleet("static=2/2/3")),
-        "Unhealthy: b -> nothing of 0 , 0 pods, saves 0.83",
+        "
+        Unhealthy: b -> nothing of 0 , 0 pods, saves 0.83
+        a stays: static NodePool is at its node limit, which leaves no room for a replacement",
     );
     check(&fleet("static=1/2/3"), "");
     let blocked = "
@@ -106,7 +108,9 @@ fn a_broken_node_is_swapped_alone_within_the_limit() {
     check(&fleet("static=2/2/2"), blocked);
     check(
         &format!("{}\nsearch compat\nsearch ends-first", fleet("static=2/2/2")),
-        "Unhealthy: b first (static-at-limit), 0 pods, saves 0.83",
+        "
+        Unhealthy: b first (static-at-limit), 0 pods, saves 0.83
+        Unhealthy: a first (static-at-limit), 1 pods, saves 0.83",
     );
 }
 
