@@ -123,11 +123,16 @@ fn is_sold(ground: &Ground, pool: &Value) -> bool {
     })
 }
 
-/// Whether there will always be something to do: nodes that expire, or pods for which there is no capacity.
+/// Whether there will always be something to do: nodes that expire, or pods or static pools for which there is no capacity.
 pub fn restless(ground: &Ground) -> bool {
     let thirsty = |pod: &Value| waits(pod) && !possible(ground, pod, true) && possible(ground, pod, false);
+    let lacks = |pool: &Value| {
+        let wanted = field(pool, "/spec/replicas").and_then(Value::as_u64);
+        wanted.is_some_and(|wanted| wanted > kept(ground, pool)) && !is_sold(ground, pool)
+    };
     ground.plan.pools.iter().any(|pool| pool.expire_after_s.is_some())
         || ground.api.all(Kind::Pod).any(|(_, pod)| thirsty(pod))
+        || ground.api.all(Kind::NodePool).any(|(_, pool)| lacks(pool))
 }
 
 /// Whether a pod waits for a node.

@@ -259,14 +259,17 @@ impl Claims {
         out: &mut Out<'_>,
     ) {
         let errand = Errand::Launch(claim.name().to_owned());
-        if out.errands.is_flying(&errand) {
+        if out.errands.is_flying(&errand) || out.errands.is_flying(&Errand::Remove(claim.name().to_owned())) {
             return;
         }
         if let Some(until) = out.errands.until(&errand).filter(|until| *until > out.now.time) {
             self.at(until, claim.name());
             return;
         }
-        if machines.is_foreign(&claim.metadata.uid)
+        // A watch may tell of a claim before the answer to the request that made it.
+        let is_foreign = machines.is_foreign(&claim.metadata.uid)
+            && !out.errands.is_flying(&Errand::Make(claim.name().to_owned()));
+        if is_foreign
             && let Some(resource) = limits::exceeded(claim, store, machines, capacity.all(), &self.well_known)
         {
             if remove(claim, "limit_exceeded", out) {

@@ -270,7 +270,8 @@ impl Demand {
         let most = self.settings.most_dollars?;
         let of =
             |claim: &Claim| if claim.is_launched() { price(claim) } else { self.ledger.price(claim.name()) };
-        let spent: f64 = idle(store).map(|claim| of(claim).dollars()).sum();
+        // One that goes costs until it is gone.
+        let spent: f64 = unused(store).map(|claim| of(claim).dollars()).sum();
         Some(Price::from_dollars((most - spent).max(0.0)))
     }
 
@@ -386,10 +387,13 @@ impl Demand {
 }
 
 /// Claims that were made for pods that were expected, and which no real pod uses.
+fn unused(store: &Store) -> impl Iterator<Item = &Claim> {
+    store.claims.values().filter(|claim| held::is_ahead(claim) && !open::is_used(claim, store))
+}
+
+/// The same without those that go.
 fn idle(store: &Store) -> impl Iterator<Item = &Claim> {
-    let is_idle =
-        |claim: &&Claim| held::is_ahead(claim) && !claim.is_leaving() && !open::is_used(claim, store);
-    store.claims.values().filter(is_idle)
+    unused(store).filter(|claim| !claim.is_leaving())
 }
 
 fn text((key, value): (&String, &String)) -> (Arc<str>, Arc<str>) {

@@ -24,7 +24,7 @@ use crate::store::{Claim, Node, Store};
 use crate::time::Time;
 
 /// On a claim: the names of the claims whose place it takes, and how many claims do so together.
-pub(super) const REPLACES: &str = "headstart.dev/replaces";
+pub(crate) const REPLACES: &str = "headstart.dev/replaces";
 const TOGETHER: &str = "headstart.dev/replacements";
 /// On such a claim: how long pods of what it replaces have to leave, as a Go duration.
 const WITHIN: &str = "headstart.dev/drain-within";

@@ -21,8 +21,7 @@ use headstart_core::types::Types;
 use headstart_intake::Taken;
 
 use crate::claims::settles;
-use crate::disrupt::command::{REPLACES, node_of};
-use crate::disrupt::{Disrupt, health, is_tainted};
+use crate::disrupt::{Disrupt, REPLACES, health, is_tainted, node_of};
 use crate::fixed::{count, template};
 use crate::provision::Provision;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};

@@ -30,7 +30,7 @@ use crate::settings::{Consolidation, Settings};
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
 use command::Command;
-pub(crate) use command::node_of;
+pub(crate) use command::{REPLACES, node_of};
 pub(crate) use fleet::cost as eviction_cost;
 use health::Restart;
 pub(crate) use health::duration;

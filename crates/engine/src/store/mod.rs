@@ -176,6 +176,9 @@ impl Store {
                 if kind == Kind::NodeClaim {
                     self.unwatched.remove(owner::text(&value, "metadata", "name"));
                 }
+                if self.buried.has(owner::uid(&value)) {
+                    return Vec::new();
+                }
                 self.learn(kind, &value)
             }
             Change::Gone(value) => {
@@ -282,6 +285,7 @@ impl Store {
         // Pods have a while to end; anything else that nobody holds is gone with the answer.
         if is_leaving && !held && kind != Kind::Pod {
             let (namespace, name) = owner::names(value);
+            self.buried.add(owner::uid(value));
             return self.lose(kind, &namespace, &name, Some(owner::uid(value)));
         }
         self.learn(kind, value)

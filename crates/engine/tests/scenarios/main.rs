@@ -125,6 +125,12 @@ fn a_claim_that_comes_too_late_for_the_limits_of_its_pool_is_deleted_and_not_lau
     let mut story = Story::begin(&[pool(2), class(), running_claim("first", "kwok://first")]);
     story.seen(Kind::NodeClaim, claim("in-time"));
     assert_eq!(count(&story.play(1_000, nobody), is_launch), 1);
+
+    let mut story = Story::begin(&[pool(1), class(), running_claim("first", "kwok://first")]);
+    let mut replacement = claim("replacement");
+    replacement["metadata"]["annotations"]["headstart.dev/replaces"] = json!("first");
+    story.seen(Kind::NodeClaim, replacement);
+    assert_eq!(count(&story.play(1_000, nobody), is_launch), 1, "what it replaces has given its room to it");
 }
 
 #[test]

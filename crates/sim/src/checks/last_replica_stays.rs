@@ -15,6 +15,8 @@ use crate::timeline::Moment;
 
 /// How long the last one waits for another at least, from the beginning of its node's drain on; stamps are in whole seconds.
 const LAST_STAYS: u64 = 5 * 60_000 - 10_000;
+/// How late a request may arrive.
+const LATE: u64 = 16_000;
 
 /// Apps with at least two running pods, of which none was taken away by anybody but us since.
 #[derive(Default)]
@@ -74,7 +76,9 @@ impl Check for LastReplicaStays {
         let jumps = ground.plan.faults.contains_key(&Fault::WallJump);
         let wrong = if jumps { MOST_SKEW.unsigned_abs() } else { 0 };
         let is_late = ground.now().since(since.min(drains)) + wrong >= LAST_STAYS;
-        if forced || is_late {
+        // A request that was given up long ago may be carried out when things have changed.
+        let is_echo = ground.plan.faults.contains_key(&Fault::WriteLate) && ground.now().since(since) <= LATE;
+        if forced || is_late || is_echo {
             return Ok(());
         }
         let message = format!("the last running pod of {app} was evicted, {since} it had several");
