@@ -14,7 +14,7 @@ use headstart_cloud::{Cloud, CloudError};
 use headstart_core::repair::Rules;
 use headstart_engine::journal::Header;
 use headstart_engine::settings::ClassKind;
-use headstart_engine::{Change, Engine, Event, Kind, Resource, Settings};
+use headstart_engine::{Change, Engine, Event, Kind, Mode, Resource, Settings};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -151,8 +151,15 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
         let _ = event_sender.send(Event::Leading(true)).await;
         None
     } else {
-        let leases =
-            Candidate::new(&client, &options.election, &namespace, identity, tenure, event_sender.clone());
+        let leases = Candidate::new(
+            &client,
+            options.lease(),
+            &options.election,
+            &namespace,
+            identity,
+            tenure,
+            event_sender.clone(),
+        );
         Some(leases.await)
     };
     let result = {
@@ -182,6 +189,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
 /// Whether anything that is switched on looks at a kind.
 fn is_watched(kind: Kind, settings: &Settings) -> bool {
     match kind {
+        Kind::NodeClass => settings.mode == Mode::Provisioner,
         Kind::NodeOverlay => settings.overlays,
         Kind::CronJob => settings.proactive.enabled,
         Kind::Deployment | Kind::PodTemplate | Kind::ResourceQuota | Kind::CapacityBuffer => {
