@@ -26,6 +26,7 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::pools::Pools;
 use crate::provision::Provision;
 use crate::reboot::Reboots;
+use crate::report::Report;
 use crate::settings::{Mode, Settings};
 use crate::shadow::Shadow;
 use crate::store::{Store, Touched, uid};
@@ -48,7 +49,7 @@ pub struct Engine {
     fixed: Fixed,
     collect: Collect,
     companion: Companion,
-    shadow: Shadow,
+    pub(crate) shadow: Shadow,
     mode: Mode,
     is_leading: bool,
     /// Actions that outcomes have called for.
@@ -66,6 +67,7 @@ impl Engine {
         let rules = Rules::new(&settings.repair).unwrap_or_default();
         // Whoever does not buy nodes need not know what a cloud must know about them.
         let class = (settings.mode == Mode::Provisioner).then(|| settings.class.clone());
+        let mode = settings.mode;
         let mut store = Store::new(class, keeps_makers, rules);
         store.world.follow(config);
         Self {
@@ -75,7 +77,7 @@ impl Engine {
             claims: Claims::new(well_known.clone()),
             disrupt: Disrupt::new(&settings),
             fixed: Fixed::new(&settings),
-            mode: settings.mode,
+            mode,
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -84,7 +86,7 @@ impl Engine {
             reboots: Reboots::default(),
             collect: Collect::default(),
             companion: Companion::default(),
-            shadow: Shadow::default(),
+            shadow: Shadow::new(mode),
             is_leading: false,
             pending: Vec::new(),
             decided: Time(0),
@@ -165,7 +167,14 @@ impl Engine {
             self.fixed.poll(store, &self.disrupt, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
         }
-        out.actions
+        if self.mode != Mode::Observe {
+            self.shadow.follow(store, &self.capacity, &mut self.provision, &mut out);
+            return out.actions;
+        }
+        // Nothing is changed, whoever may have asked for it; events are changes too.
+        let mut actions = out.actions;
+        actions.retain(|action| !matches!(action, Action::Do { .. } | Action::Tell(Report::Event { .. })));
+        actions
     }
 
     /// When to call [`Engine::decide`] again even if nothing happens.
@@ -188,7 +197,10 @@ impl Engine {
         } else {
             None
         };
-        let others = [self.collect.wake(), self.companion.wake(), self.shadow.wake()];
+        let rehearsal = (self.mode == Mode::Observe)
+            .then(|| self.provision.wake(&self.store, &self.capacity, self.decided))
+            .flatten();
+        let others = [self.collect.wake(), self.companion.wake(), self.shadow.wake(), rehearsal];
         let soonest = others.into_iter().chain([own]).flatten().min()?;
         Some(soonest.max(Time(self.decided.0 + 1)))
     }
@@ -206,6 +218,12 @@ impl Engine {
     /// Tells every concern what has changed.
     fn route(&mut self, now: Now, touched: Vec<Touched>) {
         for touched in touched {
+            self.shadow.on(now, &touched, &self.store);
+            if self.mode == Mode::Observe {
+                // Nobody else has anything to do.
+                self.provision.on(now.time, &touched, &self.store);
+                continue;
+            }
             match &touched {
                 Touched::Claim { name, gone: Some(claim) } => {
                     self.machines.forget(&claim.metadata.uid);

@@ -32,6 +32,7 @@ impl Engine {
             gauge("nodepools_allowed_disruptions", labels, f64::from(*allowed));
         }
         gauges.extend(self.provision.demand.gauges());
+        gauges.extend(self.shadow.gauges());
         let mut gauge = |name, labels, value| gauges.push(Gauge { name, labels, value });
         for (name, pool) in &self.store.pools {
             let mut used = Resources::default();
