@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use headstart_core::resources::CPU;
+
 use crate::capacity::Capacity;
 use crate::observation::{Belief, Nodes, Sample};
 use crate::settings::Mode;
-use crate::store::Store;
+use crate::store::{Pod, Store};
 use crate::time::{Now, Time};
 
 use super::Shadow;
@@ -75,13 +77,17 @@ impl Shadow {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (types, dollars) = fleet::all(store, capacity);
         let waits = store.waiting.iter().filter_map(|key| store.pod(key));
-        let waiting = count(waits.filter(|pod| !pod.is_gated() && !pod.is_daemon()).count());
+        let waits = waits.filter(|pod| !pod.is_gated() && !pod.is_daemon());
         let bound = store.world.pods().iter().filter(|pod| pod.node().is_some() && !pod.is_over());
+        let cpus = |pod: &Pod| pod.shape().map_or(0.0, |shape| shape.requests.get(CPU).as_f64());
+        let waiting = count(waits.clone().count());
         let mut sample = Sample {
             at: now.wall,
-            bound: count(bound.count()),
+            bound: count(bound.clone().count()),
             waiting,
             expected,
+            wanted_cpus: bound.chain(waits).map(cpus).sum(),
+            cpus: store.nodes.values().map(|node| node.allocatable().get(CPU).as_f64()).sum(),
             would_waiting: waiting,
             would_types: types.clone(),
             types,

@@ -190,7 +190,7 @@ pub(crate) struct Replicas {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct Service {
-    /// The port of /metrics; 0 takes any
+    /// The port of /metrics and /observations; 0 takes any
     #[arg(long, env, value_name = "PORT", default_value_t = 8080)]
     pub(crate) metrics_port: u16,
     /// The port of /healthz and /readyz; 0 takes any
@@ -205,6 +205,9 @@ pub(crate) struct Service {
     /// Records all events and decisions in a file, for `headstart replay`; it grows quickly and holds whole objects
     #[arg(long, env = "HEADSTART_JOURNAL", value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
+    /// Remembers in a file what was decided and what became of it, so that `headstart report` knows it after a restart
+    #[arg(long, env = "HEADSTART_OBSERVATIONS", value_name = "FILE")]
+    pub(crate) observations: Option<PathBuf>,
 }
 
 /// How much is logged.

@@ -3,12 +3,15 @@
 //! With an observer the two sides of a comparison are what the cluster's autoscaler did and what we would have done; with a
 //! provisioner they are what was done and what was planned.
 
+mod history;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Mode;
 use crate::time::Wall;
+pub use history::History;
 
 /// Something to be remembered for a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +173,10 @@ pub struct Sample {
     pub expected: u32,
     /// Pods that would wait.
     pub would_waiting: u32,
+    /// Processors that the pods with a node and those that wait ask for.
+    pub wanted_cpus: f64,
+    /// Processors that nodes can give.
+    pub cpus: f64,
     /// Nodes and nodes to be, by type.
     pub types: BTreeMap<String, u32>,
     /// What they cost an hour.
