@@ -7,6 +7,7 @@ use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE};
 use headstart_core::price::Price;
 use headstart_core::resources::{CPU, Resources};
 
+use crate::demand::early;
 use crate::engine::Engine;
 use crate::overview::{Group, Overview, Phase};
 use crate::pools;
@@ -103,6 +104,7 @@ impl Engine {
             fleet,
             price,
             requested: if allocatable > 0.0 { requested / allocatable } else { 0.0 },
+            early: early(store, |claim| self.capacity.price(claim)),
         }
     }
 }

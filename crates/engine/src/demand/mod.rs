@@ -5,6 +5,7 @@
 
 mod buffers;
 mod doubts;
+mod early;
 mod facts;
 mod held;
 mod injected;
@@ -37,6 +38,7 @@ use crate::store::{Claim, Store, Touched};
 use crate::time::{Time, Wall};
 use buffers::BufferStatus;
 use doubts::Doubts;
+pub(crate) use early::early;
 use held::Held;
 pub(crate) use injected::Injected;
 use ledger::{GAP, Ledger};

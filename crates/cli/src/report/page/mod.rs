@@ -238,7 +238,7 @@ fn rows(history: &History) -> Vec<Vec<String>> {
         "because",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let time = |wall: Option<Wall>| wall.map(|wall| stamp(wall)).unwrap_or_default();
+    let time = |wall: Option<Wall>| wall.map(stamp).unwrap_or_default();
     let p95 = |side: &headstart_engine::observation::Side| {
         side.waits.quantile(0.95).map(|p95| p95.to_string()).unwrap_or_default()
     };

@@ -219,8 +219,11 @@ mod tests {
 
     #[test]
     fn scales_are_what_people_like() {
-        assert_eq!([0.9, 1.1, 3.0, 70.0, 0.012].map(nice), [1.0, 2.0, 5.0, 100.0, 0.02]);
-        assert_eq!([0.5, 7.0, 200.0, 100_000.0].map(steady), [1.0, 10.0, 300.0, 172_800.0]);
+        let said = |all: &[f64], like: fn(f64) -> f64| -> Vec<String> {
+            all.iter().map(|value| format!("{:.2}", like(*value))).collect()
+        };
+        assert_eq!(said(&[0.9, 1.1, 3.0, 70.0, 0.012], nice), ["1.00", "2.00", "5.00", "100.00", "0.02"]);
+        assert_eq!(said(&[0.5, 7.0, 200.0, 100_000.0], steady), ["1.00", "10.00", "300.00", "172800.00"]);
     }
 
     #[test]
