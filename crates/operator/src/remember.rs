@@ -33,13 +33,10 @@ impl Memory {
             file = Some(write(path, &history).map_err(failed)?);
         }
         let first = history.samples.first().map(|sample| sample.at);
-        history = History {
-            mode,
-            catalog: catalog.to_owned(),
-            modelled: modelled.to_vec(),
-            from: first.unwrap_or_else(|| clock::now().wall),
-            ..history
-        };
+        history.mode = mode;
+        catalog.clone_into(&mut history.catalog);
+        history.modelled = modelled.to_vec();
+        history.from = first.unwrap_or_else(|| clock::now().wall);
         Ok(Arc::new(Self { history: Mutex::new(history), file: Mutex::new(file) }))
     }
 

@@ -124,7 +124,8 @@ pub(crate) fn seconds(seconds: f64) -> String {
 
 /// Money, precise enough to tell two amounts apart.
 pub(crate) fn dollars(dollars: f64) -> String {
-    if dollars.abs() < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
+    let (sign, amount) = (if dollars < 0.0 { "−" } else { "" }, dollars.abs());
+    if amount < 1.0 { format!("{sign}${amount:.4}") } else { format!("{sign}${amount:.2}") }
 }
 
 pub(crate) fn span(span: Duration) -> String {

@@ -41,10 +41,11 @@ pub(crate) fn print(
 /// What the figures are about.
 pub(crate) fn scope(history: &History, figures: &Figures) -> String {
     let mut text = format!(
-        "{} from {}: {} decisions for {} pods, {} of which came to a node",
+        "{} from {}: {} {} for {} pods, {} of which came to a node",
         span(figures.span),
         figures::date(history.from),
         history.decisions.len(),
+        if history.decisions.len() == 1 { "decision" } else { "decisions" },
         figures.pods,
         figures.bound,
     );

@@ -10,8 +10,8 @@ use crate::report::figures;
 /// The size of the drawing; it is stretched to the room there is.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 300.0;
-/// How many lines a scale has, about.
-const LINES: f64 = 4.0;
+/// How many lines a scale has at most.
+const LINES: f64 = 7.0;
 
 /// A plot of some series over time or seconds.
 pub(super) struct Plot {
