@@ -127,8 +127,8 @@ async fn apply(plane: &ControlPlane, object: Value) -> Result<()> {
 fn rights() -> Result<Vec<Value>> {
     let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../charts/headstart");
     let args = ["template", "headstart", chart.to_str().context("a path")?, "--namespace", "kube-system"];
-    let mode = "--set=settings.mode=observe";
-    let run = Command::new(binaries::ensure(Binary::Helm)?).args(args).arg(mode).output()?;
+    let more = ["--kube-version=1.36", "--set=settings.mode=observe"];
+    let run = Command::new(binaries::ensure(Binary::Helm)?).args(args).args(more).output()?;
     ensure!(run.status.success(), "helm: {}", String::from_utf8_lossy(&run.stderr));
     let objects: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(run.stdout)?)?;
     let is_right = |object: &Value| object["apiVersion"] == "rbac.authorization.k8s.io/v1";
