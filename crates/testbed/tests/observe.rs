@@ -191,9 +191,15 @@ async fn clear(plane: &ControlPlane) -> Result<()> {
     apply(plane, deployment(0)).await?;
     let pods: Api<Pod> = Api::default_namespaced(plane.client());
     eventually("no pods", async || Ok(pods.list(&ListParams::default()).await?.items.is_empty())).await?;
-    claims(plane).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
     let nodes: Api<Node> = Api::all(plane.client());
-    eventually("no nodes", async || Ok(nodes.list(&ListParams::default()).await?.items.is_empty())).await
+    eventually("no nodes", async || {
+        // Karpenter may start a node for pods that it has not yet seen go.
+        claims(plane).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let left = claims(plane).list(&ListParams::default()).await?.items.len();
+        Ok(left == 0 && nodes.list(&ListParams::default()).await?.items.is_empty())
+    })
+    .await
 }
 
 /// The port of an operator that says so in its log.

@@ -45,8 +45,6 @@ pub(crate) struct Shadow {
     of_pod: BTreeMap<Arc<str>, u64>,
     /// When pods that wait were made.
     made: BTreeMap<Arc<str>, Wall>,
-    /// Pods that came to a node, and their decisions.
-    came: Vec<(u64, Arc<str>)>,
     /// Claims that nobody makes whose pods begin to be on other nodes.
     overtaken: BTreeSet<String>,
     landed: Landed,
@@ -66,7 +64,6 @@ impl Shadow {
             of_claim: BTreeMap::new(),
             of_pod: BTreeMap::new(),
             made: BTreeMap::new(),
-            came: Vec::new(),
             overtaken: BTreeSet::new(),
             landed: Landed::new(),
             leads: Leads::default(),
@@ -122,7 +119,6 @@ impl Shadow {
             self.overtaken.insert(pod.claim.clone());
         }
         *self.landed.entry(node.clone()).or_default().entry(id).or_default() += 1;
-        self.came.push((id, uid.clone()));
     }
 
     /// Decides without acting, and compares that with what another autoscaler does.
@@ -155,7 +151,6 @@ impl Shadow {
         out: &mut Out<'_>,
     ) {
         self.hear(store, provision, out);
-        self.weigh(provision, out);
         let ids: Vec<u64> = self.open.keys().copied().collect();
         for id in ids {
             self.close(id, store, capacity, provision, out);
@@ -210,21 +205,6 @@ impl Shadow {
         }
     }
 
-    /// Measures how long pods that came to a node waited, and would have.
-    fn weigh(&mut self, provision: &mut Provision, out: &mut Out<'_>) {
-        for (id, uid) in std::mem::take(&mut self.came) {
-            let Some(open) = self.open.get(&id) else { continue };
-            let Some(pod) = open.pods.get(&uid).filter(|_| self.mode == Mode::Observe) else { continue };
-            let real = pod.bound.map_or(Duration::ZERO, |bound| bound - pod.created);
-            let would = open.would_bind(pod, &self.leads) - pod.created;
-            out.measure("observed_pod_wait_seconds", &[("who", "cluster")], real.as_secs_f64());
-            out.measure("observed_pod_wait_seconds", &[("who", "headstart")], would.as_secs_f64());
-            if let Some(source) = pod.source {
-                provision.demand.saved(source, real.saturating_sub(would).as_secs_f64());
-            }
-        }
-    }
-
     /// Lets go of claims that nobody counts on, and of a decision whose pods all have a node.
     fn close(
         &mut self,
@@ -270,6 +250,7 @@ impl Shadow {
         }
         let record = open.record(state, &self.landed, &self.leads);
         if self.mode == Mode::Observe {
+            weigh(&open, &self.leads, provision, out);
             tell_outcome(&record, out);
             let nodes: Vec<_> = open.bought().map(|(node, landing)| (node.clone(), landing)).collect();
             self.known.extend(nodes.iter().map(|(node, landing)| (node.clone(), landing.kind.clone())));
@@ -354,6 +335,19 @@ fn is_true(action: &Action) -> bool {
         Action::Tell(Report::Line { level, .. }) => *level != Level::Info,
         Action::Tell(Report::Observed(_)) => true,
         Action::Do { .. } | Action::Tell(Report::Event { .. }) => false,
+    }
+}
+
+/// Measures how long pods waited, and would have; by now it is known how long a node takes.
+fn weigh(open: &Open, leads: &Leads, provision: &mut Provision, out: &mut Out<'_>) {
+    for pod in open.pods.values() {
+        let Some(bound) = pod.bound else { continue };
+        let (real, would) = (bound - pod.created, open.would_bind(pod, leads) - pod.created);
+        out.measure("observed_pod_wait_seconds", &[("who", "cluster")], real.as_secs_f64());
+        out.measure("observed_pod_wait_seconds", &[("who", "headstart")], would.as_secs_f64());
+        if let Some(source) = pod.source {
+            provision.demand.saved(source, real.saturating_sub(would).as_secs_f64());
+        }
     }
 }
 
