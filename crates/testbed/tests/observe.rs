@@ -10,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use headstart_testbed::binaries::{self, Binary};
 use headstart_testbed::peers::{self, Peer};
-use headstart_testbed::{ControlPlane, Options, Process, Program, Stages, http, workload};
+use headstart_testbed::{ControlPlane, Options, Program, Stages, http, workload};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
@@ -24,6 +24,8 @@ use tokio::task::JoinSet;
 const PODS: usize = 300;
 /// Longer than anything here takes, so that only something broken runs into it.
 const LIMIT: Duration = Duration::from_mins(5);
+/// How long a node takes to be ready.
+const NODE_READY: Duration = Duration::from_secs(3);
 /// Karpenter's KWOK provider and ours write a node's price on this label, in dollars an hour.
 const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// Pools that run full are a matter of their own.
@@ -186,18 +188,13 @@ async fn burst(plane: &ControlPlane) -> Result<Burst> {
     })
 }
 
-/// Takes everything away again; whoever provisions does its part.
-async fn clear(plane: &ControlPlane) -> Result<()> {
-    apply(plane, deployment(0)).await?;
-    let pods: Api<Pod> = Api::default_namespaced(plane.client());
-    eventually("no pods", async || Ok(pods.list(&ListParams::default()).await?.items.is_empty())).await?;
-    let nodes: Api<Node> = Api::all(plane.client());
-    eventually("no nodes", async || {
-        // Karpenter may start a node for pods that it has not yet seen go.
-        claims(plane).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let left = claims(plane).list(&ListParams::default()).await?.items.len();
-        Ok(left == 0 && nodes.list(&ListParams::default()).await?.items.is_empty())
+async fn ready_pool(plane: &ControlPlane) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
+    let pools: Api<DynamicObject> = Api::all_with(plane.client(), &resource);
+    eventually("a ready NodePool", async || {
+        let pool = pools.get("general").await?;
+        let conditions = pool.data["status"]["conditions"].as_array();
+        Ok(conditions.into_iter().flatten().any(|each| each["type"] == "Ready" && each["status"] == "True"))
     })
     .await
 }
@@ -244,7 +241,7 @@ fn close(what: &str, told: f64, seen: f64, most: f64) {
 /// report's figures are those of the test's own watch; and what would have been is what is when Headstart provisions.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() -> Result<()> {
-    let stages = Stages { node_ready_after: Duration::from_secs(3), ..Stages::default() };
+    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
     let plane = ControlPlane::start(Options { stages, ..Options::default() }).await?;
     peers::install_crds(&plane).await?;
     let _karpenter = peers::run(&plane, Peer::Karpenter, &[]).await?;
@@ -252,14 +249,7 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
     for object in tokio::task::spawn_blocking(rights).await??.into_iter().chain(calm_pool()) {
         apply(&plane, object).await?;
     }
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
-    let pools: Api<DynamicObject> = Api::all_with(plane.client(), &resource);
-    eventually("a ready NodePool", async || {
-        let pool = pools.get("general").await?;
-        let conditions = pool.data["status"]["conditions"].as_array();
-        Ok(conditions.into_iter().flatten().any(|each| each["type"] == "Ready" && each["status"] == "True"))
-    })
-    .await?;
+    ready_pool(&plane).await?;
 
     let headstart = match std::env::var_os(peers::HEADSTART_VARIABLE).filter(|value| !value.is_empty()) {
         Some(path) => path.into(),
@@ -326,11 +316,13 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
     assert!(text.contains("headstart_observed_decisions_total{state=\"done\"} 1"), "{text}");
     assert!(!text.contains("headstart_effects_total{"), "it has done something: {text}");
 
-    clear(&plane).await?;
-    for name in ["observer", Peer::Karpenter.name()] {
-        plane.with_process(name, |process| process.terminate())??;
-        eventually("an end", async || Ok(plane.exited(name)?.is_some())).await?;
-        plane.with_process(name, Process::kill)?;
+    // The same once more, on a cluster that is as empty as the first one was.
+    drop(plane);
+    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
+    let plane = ControlPlane::start(Options { stages, ..Options::default() }).await?;
+    peers::install_crds(&plane).await?;
+    for object in calm_pool() {
+        apply(&plane, object).await?;
     }
     let admin = plane.kubeconfig();
     plane.spawn(run("provisioner", &["--enable-proactive-scaleup", "--kubeconfig"]).args([&admin]))?;
@@ -340,7 +332,7 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
         Ok(http::get(probes, "/readyz")?.0 == 200 && log.contains("leading"))
     })
     .await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    ready_pool(&plane).await?;
 
     let ours = burst(&plane).await?;
     println!("{ours:?}");
