@@ -58,6 +58,15 @@ annotations:
 {{- end -}}
 {{- end -}}
 
+{{- /* The Lease that the one who acts holds; a provisioner takes Karpenter's. */ -}}
+{{- define "headstart.lease" -}}
+{{- if eq .Values.settings.mode "provisioner" -}}
+karpenter-leader-election
+{{- else -}}
+{{- printf "headstart-%s" .Values.settings.mode -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Feature gates as the operator reads them: the same names with a capital. */ -}}
 {{- define "headstart.featureGates" -}}
 {{- $gates := list -}}

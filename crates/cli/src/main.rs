@@ -11,6 +11,7 @@ mod manifests;
 mod output;
 mod plan;
 mod replay;
+mod report;
 mod run;
 mod screen;
 mod top;
@@ -40,6 +41,7 @@ enum Command {
     Explain(explain::Args),
     Plan(plan::Args),
     Replay(replay::Args),
+    Report(report::Args),
     Run(Box<run::Args>),
     Top(top::Args),
 }
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args, &mut stdout),
         Command::Plan(args) => plan::run(&args, &mut stdout),
         Command::Replay(args) => replay::run(&args, &mut stdout),
+        Command::Report(args) => report::run(&args, &mut stdout),
         Command::Demo(args) => demo::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Run(args) => {

@@ -11,7 +11,7 @@ use headstart_core::price::Price;
 use headstart_core::types::Types;
 
 use crate::backoff::Backoff;
-use crate::store::Claim;
+use crate::store::{Claim, Meta};
 use crate::time::Time;
 
 /// How long an offering that ran dry is avoided while there are others, if the cloud does not say.
@@ -56,9 +56,14 @@ pub(crate) enum Mood {
 impl Capacity {
     /// What an hour of a claim's instance costs, as far as that is known.
     pub(crate) fn price(&self, claim: &Claim) -> Price {
+        self.price_by(&claim.metadata)
+    }
+
+    /// The same for whatever has the labels of a node.
+    pub(crate) fn price_by(&self, labeled: &Meta) -> Price {
         let types = self.all();
-        let Some(known) = types.named(claim.metadata.label(INSTANCE_TYPE)) else { return Price::default() };
-        let (zone, capacity_type) = (claim.metadata.label(ZONE), claim.metadata.label(CAPACITY_TYPE));
+        let Some(known) = types.named(labeled.label(INSTANCE_TYPE)) else { return Price::default() };
+        let (zone, capacity_type) = (labeled.label(ZONE), labeled.label(CAPACITY_TYPE));
         let same = known.offerings.iter().find(|offering| {
             let key = key_of(known, offering);
             key.zone == zone && key.capacity_type == capacity_type

@@ -12,6 +12,7 @@ use crate::action::{Action, Effect, EffectId, ObjectRef};
 use crate::capacity::Capacity;
 use crate::claims::{Claims, News};
 use crate::collect::Collect;
+use crate::companion::Companion;
 use crate::disrupt::Disrupt;
 use crate::disrupt::outlook::{NoOutlook, Outlook};
 use crate::drain::{self, Drain};
@@ -25,7 +26,9 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::pools::Pools;
 use crate::provision::Provision;
 use crate::reboot::Reboots;
-use crate::settings::Settings;
+use crate::report::Report;
+use crate::settings::{Mode, Settings};
+use crate::shadow::Shadow;
 use crate::store::{Store, Touched, uid};
 use crate::time::{Now, Time};
 
@@ -45,6 +48,9 @@ pub struct Engine {
     reboots: Reboots,
     fixed: Fixed,
     collect: Collect,
+    companion: Companion,
+    pub(crate) shadow: Shadow,
+    mode: Mode,
     is_leading: bool,
     /// Actions that outcomes have called for.
     pending: Vec<Action>,
@@ -59,7 +65,10 @@ impl Engine {
         let keeps_makers = settings.proactive.is_on() || config.asks_for_owners();
         // A set that makes no sense repairs nothing; whoever starts the engine has refused it.
         let rules = Rules::new(&settings.repair).unwrap_or_default();
-        let mut store = Store::new(settings.class.clone(), keeps_makers, rules);
+        // Whoever does not buy nodes need not know what a cloud must know about them.
+        let class = (settings.mode == Mode::Provisioner).then(|| settings.class.clone());
+        let mode = settings.mode;
+        let mut store = Store::new(class, keeps_makers, rules);
         store.world.follow(config);
         Self {
             store,
@@ -68,6 +77,7 @@ impl Engine {
             claims: Claims::new(well_known.clone()),
             disrupt: Disrupt::new(&settings),
             fixed: Fixed::new(&settings),
+            mode,
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -75,6 +85,8 @@ impl Engine {
             drain: Drain::default(),
             reboots: Reboots::default(),
             collect: Collect::default(),
+            companion: Companion::default(),
+            shadow: Shadow::new(mode),
             is_leading: false,
             pending: Vec::new(),
             decided: Time(0),
@@ -91,7 +103,9 @@ impl Engine {
             Event::Ended { id, outcome } => self.ended(now, id, outcome),
             Event::Leading(true) if !self.is_leading => {
                 self.is_leading = true;
-                self.collect.begin();
+                if self.mode == Mode::Provisioner {
+                    self.collect.begin();
+                }
                 let everything = self.store.everything();
                 self.route(now, everything);
             }
@@ -111,6 +125,8 @@ impl Engine {
         self.disrupt.forget();
         self.reboots.forget();
         self.fixed.forget();
+        self.companion.forget();
+        self.shadow.forget();
         let assumed = self.store.claims.values().filter(|claim| claim.is_assumed);
         let assumed: Vec<String> = assumed.map(|claim| claim.name().to_owned()).collect();
         for name in assumed {
@@ -133,7 +149,11 @@ impl Engine {
         let actions = std::mem::take(&mut self.pending);
         let (store, machines) = (&mut self.store, &mut self.machines);
         let mut out = Out { now, errands: &mut self.errands, told: &mut self.told, actions };
-        self.collect.poll(store, machines, &mut out);
+        match self.mode {
+            Mode::Provisioner => self.collect.poll(store, machines, &mut out),
+            Mode::Companion => self.companion.poll(store, &mut self.capacity, &mut self.provision, &mut out),
+            Mode::Observe => self.shadow.poll(store, &mut self.capacity, &mut self.provision, &mut out),
+        }
         if self.collect.is_listed() {
             self.pools.poll(store, &mut out);
             let is_echo = |claim: &str| self.provision.is_echo(claim);
@@ -147,7 +167,14 @@ impl Engine {
             self.fixed.poll(store, &self.disrupt, &mut self.provision, &mut out);
             self.pools.poll(store, &mut out);
         }
-        out.actions
+        if self.mode != Mode::Observe {
+            self.shadow.follow(store, &self.capacity, &mut self.provision, &mut out);
+            return out.actions;
+        }
+        // Nothing is changed, whoever may have asked for it; events are changes too.
+        let mut actions = out.actions;
+        actions.retain(|action| !matches!(action, Action::Do { .. } | Action::Tell(Report::Event { .. })));
+        actions
     }
 
     /// When to call [`Engine::decide`] again even if nothing happens.
@@ -170,7 +197,11 @@ impl Engine {
         } else {
             None
         };
-        let soonest = [self.collect.wake(), own].into_iter().flatten().min()?;
+        let rehearsal = (self.mode == Mode::Observe)
+            .then(|| self.provision.wake(&self.store, &self.capacity, self.decided))
+            .flatten();
+        let others = [self.collect.wake(), self.companion.wake(), self.shadow.wake(), rehearsal];
+        let soonest = others.into_iter().chain([own]).flatten().min()?;
         Some(soonest.max(Time(self.decided.0 + 1)))
     }
 
@@ -187,6 +218,12 @@ impl Engine {
     /// Tells every concern what has changed.
     fn route(&mut self, now: Now, touched: Vec<Touched>) {
         for touched in touched {
+            self.shadow.on(now, &touched, &self.store);
+            if self.mode == Mode::Observe {
+                // Nobody else has anything to do.
+                self.provision.on(now.time, &touched, &self.store);
+                continue;
+            }
             match &touched {
                 Touched::Claim { name, gone: Some(claim) } => {
                     self.machines.forget(&claim.metadata.uid);

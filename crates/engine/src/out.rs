@@ -7,6 +7,7 @@ use headstart_core::hash;
 
 use crate::action::{Action, Effect, ObjectRef};
 use crate::errands::{Errand, Errands};
+use crate::observation::Observation;
 use crate::report::{Level, Measure, Report};
 use crate::time::{Now, Time};
 
@@ -79,6 +80,11 @@ impl Out<'_> {
     pub(crate) fn measure(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self.actions.push(Action::Tell(Report::Measure(Measure { name: name.to_owned(), labels, value })));
+    }
+
+    /// Remembers something for a report.
+    pub(crate) fn observe(&mut self, observation: Observation) {
+        self.actions.push(Action::Tell(Report::Observed(observation)));
     }
 
     /// Counts one more of something.

@@ -19,6 +19,21 @@ pub struct Overview {
     pub price: Price,
     /// How much of the processors of ready nodes is asked for, from 0 to 1.
     pub requested: f64,
+    /// Nodes that were started for pods that were expected, by source.
+    pub early: Vec<Early>,
+}
+
+/// Nodes that were started for pods that were expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Early {
+    /// Who expected them.
+    pub source: String,
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many of them have pods.
+    pub used: usize,
+    /// What the others cost an hour.
+    pub idle: Price,
 }
 
 /// Nodes that are alike.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::action::ObjectRef;
+use crate::observation::Observation;
 
 /// Something to tell people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub enum Report {
     },
     /// Something to be counted or measured.
     Measure(Measure),
+    /// Something to be remembered for a report.
+    Observed(Observation),
 }
 
 /// How much a line matters.

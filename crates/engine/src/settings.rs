@@ -27,10 +27,26 @@ pub enum Consolidation {
     Search,
 }
 
+/// What becomes of decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// They are carried out: nodes are bought and taken away.
+    #[default]
+    Provisioner,
+    /// Another autoscaler is led to carry them out: pods that are expected are shown to it.
+    Companion,
+    /// Nothing: they are compared with what another autoscaler does.
+    Observe,
+}
+
 /// What operators choose; the same in both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches that do not exclude each other")]
 pub struct Settings {
+    /// What becomes of decisions.
+    #[serde(default)]
+    pub mode: Mode,
     /// The longest that a batch of pods stays open.
     #[serde(with = "millis")]
     pub batch_max: Duration,
@@ -80,6 +96,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            mode: Mode::default(),
             batch_max: Duration::from_secs(10),
             preferences: Preferences::Respect,
             min_values: MinValues::Strict,

@@ -7,6 +7,7 @@ use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE};
 use headstart_core::price::Price;
 use headstart_core::resources::{CPU, Resources};
 
+use crate::demand::early;
 use crate::engine::Engine;
 use crate::overview::{Group, Overview, Phase};
 use crate::pools;
@@ -32,6 +33,7 @@ impl Engine {
             gauge("nodepools_allowed_disruptions", labels, f64::from(*allowed));
         }
         gauges.extend(self.provision.demand.gauges());
+        gauges.extend(self.shadow.gauges());
         let mut gauge = |name, labels, value| gauges.push(Gauge { name, labels, value });
         for (name, pool) in &self.store.pools {
             let mut used = Resources::default();
@@ -102,6 +104,7 @@ impl Engine {
             fleet,
             price,
             requested: if allocatable > 0.0 { requested / allocatable } else { 0.0 },
+            early: early(store, |claim| self.capacity.price(claim)),
         }
     }
 }

@@ -133,13 +133,14 @@ async fn wait(events: &mut mpsc::Receiver<Event>, stop: &mut watch::Receiver<boo
 mod tests {
     use headstart_cloud::catalog::{Catalog, Source};
     use headstart_engine::journal::{self, Header};
-    use headstart_engine::{Resource, Settings};
+    use headstart_engine::{Mode, Resource, Settings};
     use http::{Request, Response};
     use kube::Client;
     use kube::client::Body;
 
     use super::*;
     use crate::options::{LogFormat, LogLevel};
+    use crate::remember::Memory;
     use crate::tell::Log;
 
     fn engine() -> Engine {
@@ -156,8 +157,10 @@ mod tests {
             Ok::<_, kube::Error>(Response::new(Body::empty()))
         });
         let class = Resource { group: "g", version: "v1", kind: "C", plural: "cs", namespaced: false };
+        let memory = Memory::begin(Mode::Provisioner, "kwok", &[], None).unwrap();
         let (metrics, log) = (Arc::new(Metrics::new()), Log::start(LogLevel::Error, LogFormat::Json));
-        let (teller, _notes) = Teller::new(Client::new(nobody, "default"), class, log, Arc::clone(&metrics));
+        let (teller, _notes) =
+            Teller::new(Client::new(nobody, "default"), class, log, Arc::clone(&metrics), memory);
         let (sender, events) = mpsc::channel(WAITING);
         let (effects, _performed) = mpsc::unbounded_channel();
         let (stopper, stop) = watch::channel(false);

@@ -93,6 +93,15 @@ pub enum OperatorError {
         #[source]
         source: std::io::Error,
     },
+    /// What was observed cannot be read or written.
+    #[error("cannot use the observations in {}\n  name another file with --observations", path.display())]
+    Observations {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A thread or signal handler cannot be had.
     #[error("cannot start")]
     Start(#[source] std::io::Error),

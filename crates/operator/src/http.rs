@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics`.
+//! `/healthz`, `/readyz`, `/metrics`, `/observations`.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,8 +14,10 @@ use crate::clock;
 use crate::error::OperatorError;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::remember::Memory;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const JSON: &str = "application/json";
 
 /// Listens for probes; the future answers them.
 pub(crate) async fn probes(
@@ -29,16 +31,22 @@ pub(crate) async fn probes(
     serve(port, "probes", "--health-probe-port", router).await
 }
 
-/// Listens for those who collect metrics; the future answers them.
+/// Listens for those who collect metrics or want a report; the future answers them.
 pub(crate) async fn metrics(
     port: u16,
     metrics: Arc<Metrics>,
+    memory: Arc<Memory>,
 ) -> Result<impl Future<Output = ()>, OperatorError> {
     let page = async move || match metrics.encode() {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     };
-    serve(port, "metrics", "--metrics-port", Router::new().route("/metrics", get(page))).await
+    let history = async move || match memory.json() {
+        Ok(text) => ([(header::CONTENT_TYPE, JSON)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    };
+    let router = Router::new().route("/metrics", get(page)).route("/observations", get(history));
+    serve(port, "metrics", "--metrics-port", router).await
 }
 
 async fn serve(

@@ -22,6 +22,7 @@ mod options;
 mod perform;
 #[cfg(test)]
 mod reference;
+mod remember;
 mod resources;
 mod run;
 mod tell;

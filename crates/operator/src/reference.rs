@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command};
 
-use crate::metrics::table::{Kind, ROWS};
+use crate::metrics::table::{Kind, OURS, ROWS};
 use crate::options::Options;
 
 /// Compares a page with what the code says, or writes it if that is asked for.
@@ -62,13 +62,14 @@ fn metrics() {
         "# Metrics\n\n`make reference` writes this page from the code. Names with `karpenter_` are Karpenter 1.15's, so that \
          dashboards and alerts keep working.\n\n| name | type | meaning |\n|---|---|---|\n",
     );
-    for row in ROWS {
+    let ours = OURS.iter().map(|row| ("headstart", row));
+    for (prefix, row) in ROWS.iter().map(|row| ("karpenter", row)).chain(ours) {
         let kind = match row.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Durations | Kind::Lifetimes | Kind::Scores => "histogram",
         };
-        writeln!(page, "| `karpenter_{}` | {kind} | {} |", row.name, cell(row.help)).unwrap();
+        writeln!(page, "| `{prefix}_{}` | {kind} | {} |", row.name, cell(row.help)).unwrap();
     }
     is_current("metrics.md", &page);
 }

@@ -14,7 +14,7 @@ use headstart_cloud::{Cloud, CloudError};
 use headstart_core::repair::Rules;
 use headstart_engine::journal::Header;
 use headstart_engine::settings::ClassKind;
-use headstart_engine::{Change, Engine, Event, Kind, Resource, Settings};
+use headstart_engine::{Change, Engine, Event, Kind, Mode, Resource, Settings};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +30,7 @@ use crate::lease::{self, Candidate, Tenure};
 use crate::metrics::Metrics;
 use crate::options::{CloudChoice, CloudOptions, Gates, Options};
 use crate::perform::{self, Performer, Rate};
+use crate::remember::Memory;
 use crate::tell::{Log, Teller};
 use crate::watch::Watch;
 use crate::{http, resources};
@@ -94,9 +95,16 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
         }
     };
 
+    let memory = Memory::begin(
+        settings.mode,
+        &catalog.source,
+        &catalog.modelled,
+        options.service.observations.as_deref(),
+    )?;
     let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
     let mut tasks = JoinSet::new();
-    tasks.spawn(http::metrics(options.service.metrics_port, Arc::clone(&metrics)).await?);
+    tasks
+        .spawn(http::metrics(options.service.metrics_port, Arc::clone(&metrics), Arc::clone(&memory)).await?);
     tasks.spawn(http::probes(options.service.health_probe_port, Arc::clone(&health)).await?);
 
     let (event_sender, events) = mpsc::channel(drive::WAITING);
@@ -104,11 +112,12 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     let (stop_sender, stop_receiver) = channel::channel(false);
     let tenure = Arc::new(Tenure::default());
 
-    let (teller, notes) = Teller::new(client.clone(), class, log, Arc::clone(&metrics));
+    let (teller, notes) = Teller::new(client.clone(), class, log, Arc::clone(&metrics), memory);
     tasks.spawn(notes);
     for kind in Kind::ALL {
         if !is_watched(kind, &settings) {
             let change = Change::Missing { why: "are switched off".to_owned() };
+            health.listed(kind, true);
             // The channel is new and has room.
             let _ = event_sender.try_send(Event::Watched { kind, change });
             continue;
@@ -129,6 +138,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
         class,
         rate: Rate::new(options.access.kube_client_qps, options.access.kube_client_burst),
         tenure: Arc::clone(&tenure),
+        may_write: settings.mode != Mode::Observe,
         metrics: Arc::clone(&metrics),
     };
     let performing = tokio::spawn(perform::perform(performer, effects, event_sender.clone()));
@@ -151,8 +161,15 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
         let _ = event_sender.send(Event::Leading(true)).await;
         None
     } else {
-        let leases =
-            Candidate::new(&client, &options.election, &namespace, identity, tenure, event_sender.clone());
+        let leases = Candidate::new(
+            &client,
+            options.lease(),
+            &options.election,
+            &namespace,
+            identity,
+            tenure,
+            event_sender.clone(),
+        );
         Some(leases.await)
     };
     let result = {
@@ -182,6 +199,7 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
 /// Whether anything that is switched on looks at a kind.
 fn is_watched(kind: Kind, settings: &Settings) -> bool {
     match kind {
+        Kind::NodeClass => settings.mode == Mode::Provisioner,
         Kind::NodeOverlay => settings.overlays,
         Kind::CronJob => settings.proactive.enabled,
         Kind::Deployment | Kind::PodTemplate | Kind::ResourceQuota | Kind::CapacityBuffer => {

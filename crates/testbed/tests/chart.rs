@@ -84,6 +84,49 @@ fn every_setting_renders() -> Result<()> {
     Ok(())
 }
 
+/// An observer may read what decisions depend on, hold its own lease, and nothing else.
+#[test]
+fn an_observer_may_only_read() -> Result<()> {
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(&rendered("kube-system", &["--set=settings.mode=observe"])?)?;
+    let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    let reading = ["get", "list", "watch"];
+    let mut writing = Vec::new();
+    let mut secrets = 0;
+    for rule in of("ClusterRole")
+        .into_iter()
+        .chain(of("Role"))
+        .flat_map(|role| role["rules"].as_array().into_iter().flatten())
+    {
+        let texts = |field: &str| -> Vec<String> {
+            let all = rule[field].as_array().into_iter().flatten();
+            all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        };
+        let verbs: Vec<String> =
+            texts("verbs").into_iter().filter(|verb| !reading.contains(&verb.as_str())).collect();
+        if !verbs.is_empty() {
+            writing.push(format!(
+                "{} {} {}",
+                texts("resources").join(","),
+                texts("resourceNames").join(","),
+                verbs.join(",")
+            ));
+        }
+        secrets +=
+            usize::from(texts("resources").iter().any(|resource| resource == "secrets" || resource == "*"));
+    }
+    assert_eq!(writing, ["leases headstart-observe update", "leases  create"]);
+    assert_eq!(secrets, 0);
+    assert_eq!(of("ClusterRole").len(), 1, "no right to make machines");
+    let deployment = of("Deployment")[0];
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        .as_array()
+        .context("an environment")?;
+    assert!(env.iter().any(|one| one["name"] == "HEADSTART_MODE" && one["value"] == "observe"));
+    Ok(())
+}
+
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     let waited = async {
         loop {

@@ -8,8 +8,9 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use headstart_core::price::Price;
 use headstart_engine::Wall;
-use headstart_engine::overview::{Overview, Phase};
+use headstart_engine::overview::{Early, Overview, Phase};
 
 use crate::output::Paint;
 use crate::plan::dollars;
@@ -144,6 +145,7 @@ pub(crate) fn render(frame: &Frame<'_>, size: Size, paint: Paint) -> Vec<String>
     lines.push(cut(&format!("nodes  {}", nodes(overview, columns.saturating_sub(7))), columns));
     let share = overview.requested;
     lines.push(cut(&format!("fleet  {}  {}", bar(share, '█', '░'), fleet(overview)), columns));
+    lines.extend(ahead(overview).map(|text| cut(&format!("ahead  {text}"), columns)));
     lines.extend(frame.remarks.iter().map(|remark| paint.yellow(cut(&format!("! {remark}"), columns))));
     lines.push(String::new());
     let room = rows.saturating_sub(lines.len());
@@ -201,6 +203,21 @@ fn fleet(overview: &Overview) -> String {
     // A sum of nothing is a negative zero.
     let share = overview.requested * 100.0 + 0.0;
     format!("{share:.0} % of processors requested · {}", dollars(overview.price))
+}
+
+/// What was started for pods that were expected, if anything was.
+fn ahead(overview: &Overview) -> Option<String> {
+    let one = |early: &Early| {
+        let nodes = if early.nodes == 1 { "node" } else { "nodes" };
+        let share = 100 * early.used / early.nodes.max(1);
+        let used = format!(
+            "{} {} {nodes} started early, {} used ({share} %)",
+            early.source, early.nodes, early.used
+        );
+        if early.idle == Price::ZERO { used } else { format!("{used}, {} idle", dollars(early.idle)) }
+    };
+    let all: Vec<String> = overview.early.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(" · "))
 }
 
 /// What share of all pods has a node.

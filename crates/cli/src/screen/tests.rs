@@ -1,4 +1,3 @@
-use headstart_core::price::Price;
 use headstart_engine::overview::Group;
 use insta::assert_snapshot;
 
@@ -31,6 +30,10 @@ fn busy() -> Overview {
         ],
         price: Price::from_dollars(61.2),
         requested: 0.857,
+        early: vec![
+            Early { source: "cronjob".to_owned(), nodes: 1, used: 1, idle: Price::ZERO },
+            Early { source: "gap".to_owned(), nodes: 12, used: 11, idle: Price::from_dollars(0.5) },
+        ],
     }
 }
 
@@ -67,6 +70,7 @@ fn a_screen_has_the_numbers_first_and_then_the_decisions() {
     pods   ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▁▁▁  1,812 running, 188 waiting (oldest 1 min 14 s)
     nodes  c7i.8xlarge spot ×34  m7i.4xlarge on-demand ×13 (5 starting, 1 leaving)
     fleet  ███████████████████████████░░░░░  86 % of processors requested · $61.200/h
+    ahead  cronjob 1 node started early, 1 used (100 %) · gap 12 nodes started early, 11 used…
     ! Nodes may not be read
 
     12:00:00  ── act 1 of 4: a flash sale
@@ -83,8 +87,8 @@ fn a_small_screen_keeps_the_newest_and_cuts_what_is_long() {
     pods   ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▁▁▁  1,812 …
     nodes  c7i.8xlarge spot ×34  and 1 more type (5…
     fleet  ███████████████████████████░░░░░  86 % o…
+    ahead  cronjob 1 node started early, 1 used (10…
 
-    12:00:02  ! c7i.8xlarge ran dry
     12:00:03  ✗ cannot make a NodeClaim
     ");
 }

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod doubts;
+mod early;
 mod facts;
 mod held;
 mod injected;
@@ -27,6 +28,7 @@ use headstart_intake::Choice;
 use crate::action::ObjectRef;
 use crate::backoff::Backoff;
 use crate::kind::Kind;
+use crate::observation::Belief;
 use crate::out::Out;
 use crate::provision::strikes::{Strikes, need};
 use crate::report::{Gauge, Level};
@@ -36,9 +38,10 @@ use crate::store::{Claim, Store, Touched};
 use crate::time::{Time, Wall};
 use buffers::BufferStatus;
 use doubts::Doubts;
+pub(crate) use early::early;
 use held::Held;
 pub(crate) use injected::Injected;
-use ledger::Ledger;
+use ledger::{GAP, Ledger};
 use progress::Progress;
 
 /// How soon a change of what makes pods is acted upon; more changes often follow.
@@ -84,6 +87,8 @@ pub(crate) struct Demand {
     due: Option<Time>,
     /// Whether it was said that there are too many nodes.
     is_full: bool,
+    /// Claims that nobody makes and that take no more pods than was decided.
+    sealed: BTreeSet<String>,
 }
 
 impl Demand {
@@ -103,6 +108,7 @@ impl Demand {
             believed: BTreeSet::new(),
             due: settings.is_on().then_some(Time(0)),
             is_full: false,
+            sealed: BTreeSet::new(),
         }
     }
 
@@ -169,6 +175,7 @@ impl Demand {
         store: &Store,
         snapshot: &mut Snapshot,
         well_known: &WellKnown,
+        price: impl Fn(&Claim) -> Price,
         out: &mut Out<'_>,
     ) -> Injected {
         if !self.settings.is_on() {
@@ -190,6 +197,13 @@ impl Demand {
         let is_out = |key: &u64| self.needs.is_out(now, key) || self.launches.is_out(now, key);
         beliefs.expected.retain(|expected| !is_out(&need(&expected.template.shape)));
         self.believed = beliefs.expected.iter().map(|expected| expected.owner.uid.clone()).collect();
+        if !self.sealed.is_empty() {
+            for expected in &mut beliefs.expected {
+                let decided = self.ledger.left(&self.sealed, &expected.owner.uid);
+                expected.count -= decided.min(if expected.source == GAP { expected.count } else { 0 });
+            }
+            beliefs.expected.retain(|expected| expected.count > 0);
+        }
         let counts = |all: &[Expected]| -> Vec<_> {
             all.iter().map(|expected| (expected.owner.uid.clone(), expected.count)).collect()
         };
@@ -202,7 +216,7 @@ impl Demand {
         let pauses = [self.needs.next(now), self.launches.next(now), self.doubts.next(now)];
         self.due = [next, again].into_iter().chain(pauses).flatten().min();
         self.due = self.due.map(|due| due.max(now + SOON));
-        self.ledger.tick(store, out);
+        self.ledger.tick(store, price, out);
         self.join(snapshot)
     }
 
@@ -362,6 +376,52 @@ impl Demand {
     /// What a new claim says about the expected pods among its own: who expects them, and why.
     pub(crate) fn reasons(&self, injected: &Injected, pods: &[u32]) -> Option<(String, String)> {
         injected.reasons(&self.expected, pods)
+    }
+
+    /// A claim that nobody makes and that pods which an owner is about to make were to go to.
+    pub(crate) fn awaits(&self, owner: &str) -> Option<&str> {
+        self.ledger.awaits(owner)
+    }
+
+    /// Takes notice that a pod would come to a claim that nobody makes; who had expected it.
+    pub(crate) fn came_to(&mut self, claim: &str, owner: &str) -> Option<&'static str> {
+        self.ledger.came_to(claim, owner)
+    }
+
+    /// Whether somebody expects pods that a claim which nobody makes was to get.
+    pub(crate) fn is_wanted(&self, claim: &str) -> bool {
+        self.ledger.owners(claim).any(|owner| self.believed.contains(owner))
+    }
+
+    /// Takes notice that a claim which nobody makes gets no more pods than was decided.
+    pub(crate) fn seal(&mut self, claim: &str) {
+        self.sealed.insert(claim.to_owned());
+    }
+
+    /// Forgets a claim that nobody makes.
+    pub(crate) fn retire(&mut self, claim: &str) {
+        self.sealed.remove(claim);
+        self.ledger.gone(claim);
+    }
+
+    /// Takes notice of what an expected pod would have saved.
+    pub(crate) fn saved(&mut self, source: &'static str, seconds: f64) {
+        self.ledger.saved(source, seconds);
+    }
+
+    /// Takes notice that a claim nobody makes would have stood idle.
+    pub(crate) fn idled(&mut self, claim: &str, seconds: f64, out: &mut Out<'_>) {
+        self.ledger.idled(claim, seconds, out);
+    }
+
+    /// What each source has been right and wrong about so far.
+    pub(crate) fn beliefs(&self) -> Vec<Belief> {
+        self.ledger.beliefs()
+    }
+
+    /// How many pods are expected.
+    pub(crate) fn expects(&self) -> u32 {
+        self.expected.iter().map(|expected| expected.count).sum()
     }
 
     /// How many pods each source expects, and how often each was right.

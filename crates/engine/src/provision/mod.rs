@@ -2,6 +2,7 @@
 
 mod echoes;
 mod manifest;
+mod news;
 mod nominate;
 mod promises;
 mod sight;
@@ -33,11 +34,12 @@ use crate::kind::Kind;
 use crate::out::Out;
 use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 use crate::store::{Pod, PodKey, PodLife as _, Store, Touched};
 use crate::time::Time;
 use echoes::Echoes;
 pub(crate) use manifest::ANCHOR;
+pub(crate) use news::{News, Ordered};
 use promises::Promises;
 use sight::Eyes;
 pub(crate) use strikes::Strikes;
@@ -85,6 +87,8 @@ pub(crate) struct Provision {
     unplaced: usize,
     /// Pods that are expected.
     pub(crate) demand: Demand,
+    /// What was decided and nobody has asked for yet.
+    news: Vec<News>,
 }
 
 /// What is decided upon, and the decision.
@@ -130,6 +134,7 @@ impl Provision {
             nominations: BTreeMap::new(),
             nominated: BTreeMap::new(),
             unplaced: 0,
+            news: Vec::new(),
         }
     }
 
@@ -141,8 +146,14 @@ impl Provision {
             classes: &self.classes,
             nominated: &self.nominated,
             residents: false,
+            is_observing: self.is_observing(),
             now,
         }
+    }
+
+    /// Whether decisions are only compared with what somebody else does.
+    fn is_observing(&self) -> bool {
+        self.settings.mode == Mode::Observe
     }
 
     /// Looks again soon at pods that were left out.
@@ -233,6 +244,13 @@ impl Provision {
         }
         if self.promises.of(uid).is_some() {
             self.nominate.mark(key.clone());
+            return;
+        }
+        if self.is_observing()
+            && let Some(claim) = pod.owner().and_then(|owner| self.demand.awaits(owner)).map(str::to_owned)
+        {
+            // What it is now on its way to may be somebody else's; it was decided about before it was there.
+            self.promise_one(store, uid.clone(), key.clone(), &claim);
             return;
         }
         if !self.considered.contains(uid) && self.eyes(store, now).is_wanting(pod) {
@@ -332,6 +350,11 @@ impl Provision {
             .map(|(_, key)| key.clone())
             .collect();
         let Some(first) = late.first() else { return };
+        if self.is_observing() {
+            // Somebody else had other plans for them, and there is nothing wrong with what they need.
+            self.withdraw(now, claim);
+            return;
+        }
         for key in &late {
             if let Some(shape) = store.pod(key).and_then(Pod::shape) {
                 self.needs.failed(now, need(shape));
@@ -408,8 +431,10 @@ impl Provision {
         let name = manifest::name(store, pool, anchor, is_taken);
         let claim = manifest::claim(pool, planned, &name, anchor, notes, &self.well_known);
         store.assume(&claim);
-        self.making.insert(name.clone(), claim);
-        self.make(&name, out);
+        if !self.is_observing() {
+            self.making.insert(name.clone(), claim);
+            self.make(&name, out);
+        }
         out.count(
             "nodeclaims_created_total",
             &[
@@ -424,7 +449,13 @@ impl Provision {
     fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
         let now = out.now.time;
         let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
-        let injected = self.demand.believe(store, &mut taken.snapshot, &self.well_known, out);
+        let injected = self.demand.believe(
+            store,
+            &mut taken.snapshot,
+            &self.well_known,
+            |claim| capacity.price(claim),
+            out,
+        );
         let mut decision = self.solve(store, capacity, taken, injected, now);
         let moods = [(Mood::Desperate, capacity.can_probe(now)), (Mood::Reckless, capacity.can_gamble(now))];
         for (mood, _) in moods.into_iter().filter(|(_, may)| *may) {
@@ -494,7 +525,7 @@ impl Provision {
         for node in &plan.existing {
             let name = &snapshot.nodes[node.node as usize].name;
             if store.claims.contains_key(name) {
-                self.promise(snapshot, &node.pods, name);
+                self.promise(store, snapshot, &node.pods, name);
             }
         }
         let mut told = 0;
@@ -506,8 +537,9 @@ impl Provision {
                 reasons.as_ref().map(|(by, because)| [(EXPECTED_BY, by.clone()), (BECAUSE, because.clone())]);
             let notes = notes.as_ref().map_or(&[][..], |notes| &notes[..]);
             let Some(name) = self.order(store, planned, anchor, notes, "provisioned", out) else { continue };
-            self.promise(snapshot, &planned.pods, &name);
             let expected = planned.pods.iter().filter(|pod| !is_real(snapshot, **pod)).count();
+            self.news.push(News::Ordered(Ordered::new(planned, &name, expected, reasons.as_ref())));
+            self.promise(store, snapshot, &planned.pods, &name);
             tell_claim(planned, expected, reasons.as_ref(), &name, out);
             let price = planned.launch.as_ref().map(|launch| launch.price).unwrap_or_default();
             made.push(NewClaim { name: name.clone(), pods: planned.pods.clone(), price });
@@ -537,12 +569,24 @@ impl Provision {
         made
     }
 
-    fn promise(&mut self, snapshot: &Snapshot, pods: &[u32], claim: &str) {
+    fn promise(&mut self, store: &Store, snapshot: &Snapshot, pods: &[u32], claim: &str) {
         for pod in pods.iter().filter(|pod| is_real(snapshot, **pod)) {
             let pod = &snapshot.pods[*pod as usize];
             let key = (pod.namespace.clone(), pod.name.clone());
-            self.promises.make(pod.uid.clone(), key, claim);
+            self.promise_one(store, pod.uid.clone(), key, claim);
         }
+    }
+
+    fn promise_one(&mut self, store: &Store, uid: Arc<str>, key: PodKey, claim: &str) {
+        let owner = store.pod(&key).and_then(Pod::owner).filter(|_| self.is_observing());
+        let source = owner.and_then(|owner| self.demand.came_to(claim, owner));
+        self.news.push(News::Promised {
+            uid: uid.clone(),
+            key: key.clone(),
+            claim: claim.to_owned(),
+            source,
+        });
+        self.promises.make(uid, key, claim);
     }
 
     /// Asks for a claim, once more if it must be.

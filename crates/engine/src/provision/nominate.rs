@@ -17,7 +17,11 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 impl Provision {
     pub(super) fn poll_nominations(&mut self, store: &Store, out: &mut Out<'_>) {
-        for key in self.nominate.take(out.now.time) {
+        let keys = self.nominate.take(out.now.time);
+        if self.is_observing() {
+            return;
+        }
+        for key in keys {
             self.nominate_one(&key, store, out);
         }
     }

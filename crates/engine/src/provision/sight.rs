@@ -26,6 +26,8 @@ pub(crate) struct Eyes<'a> {
     pub(crate) nominated: &'a BTreeMap<Arc<str>, Time>,
     /// Whether pods with a node are listed as if they wanted another one.
     pub(crate) residents: bool,
+    /// Whether claims may be promised that nobody will make.
+    pub(crate) is_observing: bool,
     pub(crate) now: Time,
 }
 
@@ -75,6 +77,9 @@ impl Sight for Eyes<'_> {
     fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {
         let Some(pod) = self.store.world.pod(waiting.namespace, waiting.name) else { return Standing::Waits };
         if let Some(claim) = self.promises.of(pod.uid()) {
+            if self.is_observing && !self.store.claims.contains_key(claim) {
+                return Standing::Waits;
+            }
             return Standing::Promised(claim);
         }
         if let Some(node) = self.nomination(pod) {

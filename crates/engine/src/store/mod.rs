@@ -45,7 +45,8 @@ use table::Table;
 /// What is known about all objects.
 #[derive(Debug)]
 pub(crate) struct Store {
-    class: ClassKind,
+    /// The kind of node class that pools must have to be ours; none if any will do.
+    class: Option<ClassKind>,
     /// When a node is sick.
     pub(crate) rules: Rules,
     /// What decides placement.
@@ -130,9 +131,9 @@ pub(crate) enum Touched {
 }
 
 impl Store {
-    /// A store without objects, for a cloud with this kind of node class; whether somebody looks at what
+    /// A store without objects, for a cloud with this kind of node class, or for any cloud; whether somebody looks at what
     /// makes pods.
-    pub(crate) fn new(class: ClassKind, keeps_makers: bool, rules: Rules) -> Self {
+    pub(crate) fn new(class: Option<ClassKind>, keeps_makers: bool, rules: Rules) -> Self {
         Self {
             class,
             rules,
@@ -268,7 +269,8 @@ impl Store {
         let settled = |kind: &Kind| {
             self.reading.get(kind).is_some_and(|reading| reading.is_listed || reading.is_missing)
         };
-        Kind::ALL.iter().all(|kind| if kind.is_vital() { read(kind) } else { settled(kind) })
+        let is_vital = |kind: &Kind| kind.is_vital() && (*kind != Kind::NodeClass || self.class.is_some());
+        Kind::ALL.iter().all(|kind| if is_vital(kind) { read(kind) } else { settled(kind) })
     }
 
     /// Takes notice of the state of an object that a write has told; a watch may know by now that it is gone.
@@ -602,7 +604,7 @@ impl Store {
 
     /// Whether a pool's class is of our cloud.
     pub(crate) fn is_ours(&self, class: &NodeClassReference) -> bool {
-        class.group == self.class.group && class.kind == self.class.kind
+        self.class.as_ref().is_none_or(|ours| class.group == ours.group && class.kind == ours.kind)
     }
 
     /// Whether nodes may be bought from a pool: it is ours and has been found in order.

@@ -5,6 +5,7 @@
 mod ahead;
 mod disruption;
 mod fixed;
+mod observe;
 mod repair;
 mod story;
 

@@ -138,6 +138,16 @@ impl Story {
         actions.into_iter().filter_map(effect).collect()
     }
 
+    /// What the wall clock says.
+    pub(crate) fn wall(&self) -> Wall {
+        self.now.wall
+    }
+
+    /// The same as the API server stamps objects.
+    pub(crate) fn stamp(&self) -> String {
+        self.now.wall.stamp().to_string()
+    }
+
     /// Why a claim's node is kept though no pod needs it.
     pub(crate) fn held_for(&self, claim: &str) -> Option<String> {
         self.engine.held_for(claim)

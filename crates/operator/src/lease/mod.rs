@@ -59,13 +59,14 @@ pub(crate) fn identity() -> String {
 impl Candidate {
     pub(crate) async fn new(
         client: &Client,
+        name: &str,
         options: &Replicas,
         own_namespace: &str,
         identity: String,
         tenure: Arc<Tenure>,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let name = options.leader_election_name.clone();
+        let name = name.to_owned();
         let namespace = match options.leader_election_namespace.as_str() {
             "" => existing(client, &name).await.unwrap_or_else(|| own_namespace.to_owned()),
             chosen => chosen.to_owned(),

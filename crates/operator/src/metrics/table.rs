@@ -170,6 +170,22 @@ pub(crate) const ROWS: &[Row] = &[
 /// All metrics with our own prefix that the engine reports.
 pub(crate) const OURS: &[Row] = &[
     row(
+        "observed_apart_seconds",
+        Durations,
+        "How much later the second of the cluster's autoscaler and an observer asked for a first node, by who was first",
+    ),
+    row(
+        "observed_decisions_total",
+        Counter,
+        "Decisions that were followed to their end, by what became of them",
+    ),
+    row("observed_dollars_per_hour", Gauge, "What all nodes cost an hour, and would cost with Headstart"),
+    row(
+        "observed_pod_wait_seconds",
+        Durations,
+        "How long pods waited for a node, and would have with Headstart",
+    ),
+    row(
         "proactive_arrived_pods_total",
         Counter,
         "Pods that came to a node that was started before they were there",
@@ -185,6 +201,11 @@ pub(crate) const OURS: &[Row] = &[
         "proactive_hit_rate",
         Gauge,
         "How many of the expected pods for which a node was started have come, from 0 to 1",
+    ),
+    row(
+        "proactive_idle_dollars_total",
+        Counter,
+        "What nodes that were started ahead cost while they had no pod",
     ),
     row("proactive_idle_node_seconds_total", Counter, "How long nodes that were started ahead had no pod"),
     row(

@@ -13,7 +13,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use headstart_api::GoDuration;
 use headstart_cloud::catalog::Source;
 use headstart_core::snapshot::{MinValues, Preferences};
-use headstart_engine::{Consolidation, Settings};
+use headstart_engine::{Consolidation, Mode, Settings};
 use headstart_intake::SchedulerConfig;
 
 use crate::error::OperatorError;
@@ -25,6 +25,16 @@ pub(crate) use proactive::Ahead;
 /// What an operator can be told.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
+    /// What becomes of decisions
+    #[arg(
+        long,
+        env = "HEADSTART_MODE",
+        value_enum,
+        value_name = "MODE",
+        default_value = "provisioner",
+        help_heading = "Mode"
+    )]
+    pub(crate) mode: ModeChoice,
     #[command(flatten)]
     pub(crate) access: Access,
     #[command(flatten)]
@@ -39,6 +49,17 @@ pub struct Options {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) ignored: Ignored,
+}
+
+/// What becomes of decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeChoice {
+    /// Nodes are bought and taken away, instead of Karpenter
+    Provisioner,
+    /// Pods that are expected are shown to Karpenter or another autoscaler, which buys nodes for them
+    Companion,
+    /// Nothing is changed: decisions are compared with what the cluster's autoscaler does
+    Observe,
 }
 
 /// How to get at the cluster.
@@ -163,9 +184,10 @@ pub(crate) struct Replicas {
         default_missing_value = "true",
         action = ArgAction::Set, hide_default_value = true)]
     pub(crate) disable_leader_election: bool,
-    /// The Lease that the one who acts holds; Karpenter's own by default, so that the two never act at once
-    #[arg(long, env, value_name = "NAME", default_value = "karpenter-leader-election")]
-    pub(crate) leader_election_name: String,
+    /// The Lease that the one who acts holds; a provisioner takes Karpenter's own, karpenter-leader-election, so that the two
+    /// never act at once, others headstart-companion and headstart-observe
+    #[arg(long, env, value_name = "NAME")]
+    pub(crate) leader_election_name: Option<String>,
     /// Its namespace; otherwise the one in which it exists already, or the operator's
     #[arg(long, env, value_name = "NAMESPACE", default_value = "", hide_default_value = true)]
     pub(crate) leader_election_namespace: String,
@@ -175,7 +197,7 @@ pub(crate) struct Replicas {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct Service {
-    /// The port of /metrics; 0 takes any
+    /// The port of /metrics and /observations; 0 takes any
     #[arg(long, env, value_name = "PORT", default_value_t = 8080)]
     pub(crate) metrics_port: u16,
     /// The port of /healthz and /readyz; 0 takes any
@@ -190,6 +212,9 @@ pub(crate) struct Service {
     /// Records all events and decisions in a file, for `headstart replay`; it grows quickly and holds whole objects
     #[arg(long, env = "HEADSTART_JOURNAL", value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
+    /// Remembers in a file what was decided and what became of it, so that `headstart report` knows it after a restart
+    #[arg(long, env = "HEADSTART_OBSERVATIONS", value_name = "FILE")]
+    pub(crate) observations: Option<PathBuf>,
 }
 
 /// How much is logged.
@@ -217,6 +242,16 @@ pub(crate) enum LogFormat {
 }
 
 impl Options {
+    /// The Lease that the one who acts holds.
+    pub(crate) fn lease(&self) -> &str {
+        let usual = match self.mode {
+            ModeChoice::Provisioner => "karpenter-leader-election",
+            ModeChoice::Companion => "headstart-companion",
+            ModeChoice::Observe => "headstart-observe",
+        };
+        self.election.leader_election_name.as_deref().unwrap_or(usual)
+    }
+
     /// The engine's settings, the cloud's part aside; options that contradict what we can do are refused here.
     pub(crate) fn settings(&self, gates: &Gates, seed: u64) -> Result<Settings, OperatorError> {
         let Deciding {
@@ -235,6 +270,11 @@ impl Options {
             ))
         })?;
         Ok(Settings {
+            mode: match self.mode {
+                ModeChoice::Provisioner => Mode::Provisioner,
+                ModeChoice::Companion => Mode::Companion,
+                ModeChoice::Observe => Mode::Observe,
+            },
             batch_max,
             preferences: match preference_policy {
                 PreferencePolicy::Respect => Preferences::Respect,
@@ -256,7 +296,7 @@ impl Options {
             terminate_first_drift: gates.terminate_first_drift,
             terminate_first_repair: gates.terminate_first_repair,
             scheduler_config: scheduler_config.clone(),
-            proactive: self.ahead.settings(gates)?,
+            proactive: self.ahead.settings(self.mode, gates)?,
             seed,
             ..Settings::default()
         })
@@ -292,7 +332,6 @@ mod tests {
             ("KUBE_CLIENT_QPS", "200"),
             ("KUBE_CLIENT_BURST", "300"),
             ("DISABLE_LEADER_ELECTION", "false"),
-            ("LEADER_ELECTION_NAME", "karpenter-leader-election"),
             ("LEADER_ELECTION_NAMESPACE", ""),
             ("LOG_LEVEL", "info"),
             ("BATCH_MAX_DURATION", "10s"),
@@ -301,7 +340,6 @@ mod tests {
             ("FEATURE_GATES", ""),
             ("SCHEDULER_CONFIG", ""),
             ("INSTANCE_TYPES_FILE_PATH", "kwok"),
-            ("ENABLE_PROACTIVE_SCALEUP", "false"),
             ("POD_INJECTION_LIMIT", "5000"),
             ("NODE_LIMIT", "15000"),
             ("PROACTIVE_SCALEUP_THRESHOLD", "0.8"),
@@ -312,6 +350,18 @@ mod tests {
             let arg = arg.unwrap_or_else(|| panic!("there is no {variable}"));
             assert_eq!(arg.get_default_values(), [default], "{variable}");
         }
+    }
+
+    #[test]
+    fn each_mode_has_its_lease_and_its_own_idea_of_what_to_expect() {
+        let of = |args: &[&str]| {
+            (parsed(args).unwrap().lease().to_owned(), settings(args).unwrap().proactive.enabled)
+        };
+        assert_eq!(of(&[]), ("karpenter-leader-election".to_owned(), false));
+        assert_eq!(of(&["--mode=companion"]), ("headstart-companion".to_owned(), true));
+        assert_eq!(of(&["--mode=observe"]), ("headstart-observe".to_owned(), true));
+        assert!(!of(&["--mode=observe", "--enable-proactive-scaleup=false"]).1);
+        assert_eq!(of(&["--leader-election-name=mine"]).0, "mine");
     }
 
     #[test]

@@ -6,17 +6,17 @@ use clap::{ArgAction, Args, ValueEnum};
 use headstart_engine::settings::Proactive;
 
 use crate::error::OperatorError;
-use crate::options::Gates;
+use crate::options::{Gates, ModeChoice};
 
 /// What is done for pods that are only expected.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Nodes before pods")]
 pub(crate) struct Ahead {
     /// Starts nodes for pods that can be seen coming: those that a workload is about to make, the next runs of CronJobs,
-    /// NodePools that are nearly full, and CapacityBuffers
-    #[arg(long, env, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false,
-        default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
-    pub(crate) enable_proactive_scaleup: bool,
+    /// NodePools that are nearly full, and CapacityBuffers; off for a provisioner, on otherwise, if not said
+    #[arg(long, env, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        action = ArgAction::Set)]
+    pub(crate) enable_proactive_scaleup: Option<bool>,
     /// How many pods may need a new node before those that are only expected are left out; pods that exist never are
     #[arg(long, env, value_name = "NUMBER", default_value_t = 5_000)]
     pub(crate) pod_injection_limit: usize,
@@ -47,7 +47,7 @@ pub(crate) enum Workloads {
 }
 
 impl Ahead {
-    pub(crate) fn settings(&self, gates: &Gates) -> Result<Proactive, OperatorError> {
+    pub(crate) fn settings(&self, mode: ModeChoice, gates: &Gates) -> Result<Proactive, OperatorError> {
         let Self {
             enable_proactive_scaleup,
             pod_injection_limit,
@@ -71,7 +71,7 @@ impl Ahead {
             )));
         }
         let proactive = Proactive {
-            enabled: *enable_proactive_scaleup,
+            enabled: enable_proactive_scaleup.unwrap_or(mode != ModeChoice::Provisioner),
             buffers: gates.capacity_buffer,
             pod_injection_limit: *pod_injection_limit,
             node_limit: *node_limit,

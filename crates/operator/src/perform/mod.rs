@@ -39,6 +39,8 @@ pub(crate) struct Performer {
     pub(crate) class: Resource,
     pub(crate) rate: Rate,
     pub(crate) tenure: Arc<Tenure>,
+    /// Whether anything may be changed; an observer must not, whatever the engine asks for.
+    pub(crate) may_write: bool,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -94,6 +96,11 @@ impl Performer {
     }
 
     async fn perform(&self, effect: &Effect) -> Outcome {
+        if !self.may_write && !matches!(effect, Effect::Read { .. } | Effect::Inspect(_) | Effect::Instances)
+        {
+            let message = "an observer changes nothing".to_owned();
+            return Outcome::Refused(Refusal::Forbidden { message });
+        }
         if self.talks_to_api_server(effect) {
             self.rate.wait().await;
         }

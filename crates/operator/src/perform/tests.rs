@@ -43,6 +43,7 @@ fn performer(notes: &Notes, answer: fn(&Parts) -> (u16, Value)) -> Performer {
             .unwrap(),
         rate: Rate::new(1_000, 1_000),
         tenure,
+        may_write: true,
         metrics: Arc::new(Metrics::new()),
     }
 }
@@ -60,6 +61,20 @@ async fn sent(effect: Effect, answer: fn(&Parts) -> (u16, Value)) -> (Outcome, V
     let outcome = performer(&notes, answer).outcome(&effect).await;
     let sent = notes.lock().unwrap().clone();
     (outcome, sent)
+}
+
+#[tokio::test]
+async fn an_observer_reads_and_changes_nothing() {
+    let notes = Notes::default();
+    let observer = Performer { may_write: false, ..performer(&notes, fine) };
+    let patch = Effect::Patch { object: pod(), part: Part::Main, patch: json!({}) };
+    for effect in [patch, Effect::Evict { object: pod() }, Effect::Delete { object: pod(), grace: None }] {
+        let outcome = observer.outcome(&effect).await;
+        assert!(matches!(outcome, Outcome::Refused(Refusal::Forbidden { .. })), "{outcome:?}");
+    }
+    assert!(notes.lock().unwrap().is_empty());
+    assert!(matches!(observer.outcome(&Effect::Read { object: pod() }).await, Outcome::Done(_)));
+    assert_eq!(notes.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

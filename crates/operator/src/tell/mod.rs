@@ -10,6 +10,7 @@ use kube::Client;
 use tokio::sync::mpsc;
 
 use crate::metrics::Metrics;
+use crate::remember::Memory;
 use events::Note;
 
 pub(crate) use log::Log;
@@ -18,6 +19,7 @@ pub(crate) use log::Log;
 pub(crate) struct Teller {
     log: Arc<Log>,
     metrics: Arc<Metrics>,
+    memory: Arc<Memory>,
     notes: mpsc::Sender<Note>,
 }
 
@@ -28,15 +30,17 @@ impl Teller {
         class: Resource,
         log: Arc<Log>,
         metrics: Arc<Metrics>,
+        memory: Arc<Memory>,
     ) -> (Self, impl Future<Output = ()>) {
         let (notes, waiting) = mpsc::channel(events::WAITING);
-        (Self { log, metrics, notes }, events::write(client, class, waiting))
+        (Self { log, metrics, memory, notes }, events::write(client, class, waiting))
     }
 
     pub(crate) fn tell(&self, report: Report) {
         match report {
             Report::Line { level, message, fields } => self.log.line(level, &message, &fields),
             Report::Measure(measure) => self.metrics.report(&measure),
+            Report::Observed(observation) => self.memory.take(observation),
             Report::Event { about, warning, reason, message } => {
                 // Events are for people; too many of them help nobody.
                 if self.notes.try_send(Note { about, warning, reason, message }).is_err() {

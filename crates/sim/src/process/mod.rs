@@ -307,6 +307,6 @@ fn tell(ground: &mut Ground, number: usize, report: &Report) {
             let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("process {number} says: {message} {}", fields.join(" "))
         }),
-        Report::Measure(_) => {}
+        Report::Measure(_) | Report::Observed(_) => {}
     }
 }
