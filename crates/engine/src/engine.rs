@@ -68,6 +68,7 @@ impl Engine {
         let class = (settings.mode == Mode::Provisioner).then(|| settings.class.clone());
         let mut store = Store::new(class, keeps_makers, rules);
         store.world.follow(config);
+        store.sets_placeholders_apart = settings.mode == Mode::Companion;
         Self {
             store,
             capacity: Capacity::new(types, settings.seed),
@@ -76,6 +77,7 @@ impl Engine {
             disrupt: Disrupt::new(&settings),
             fixed: Fixed::new(&settings),
             mode: settings.mode,
+            companion: Companion::new(&settings),
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
             told: Told::default(),
@@ -83,7 +85,6 @@ impl Engine {
             drain: Drain::default(),
             reboots: Reboots::default(),
             collect: Collect::default(),
-            companion: Companion::default(),
             shadow: Shadow::default(),
             is_leading: false,
             pending: Vec::new(),
@@ -168,6 +169,15 @@ impl Engine {
         out.actions
     }
 
+    /// What to do before the process ends: nothing of ours is left standing that nobody looks after.
+    pub fn wind_up(&mut self, now: Now) -> Vec<Action> {
+        if self.mode != Mode::Companion || !self.is_leading {
+            return Vec::new();
+        }
+        self.with_out(now, |this, out| this.companion.wind_up(out));
+        std::mem::take(&mut self.pending)
+    }
+
     /// When to call [`Engine::decide`] again even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
         if !self.is_leading || !self.store.is_complete() {
@@ -238,6 +248,7 @@ impl Engine {
             self.fixed.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
+            self.companion.on(&touched);
         }
     }
 
@@ -351,6 +362,10 @@ impl Engine {
                 }
                 self.written(now, &effect, outcome);
             }
+            Errand::Companion(kind, name) => {
+                self.with_out(now, |this, out| this.companion.ended(*kind, name, &effect, &outcome, out));
+                self.written(now, &effect, outcome);
+            }
             Errand::Nominate(_) | Errand::Buffer(..) => self.written(now, &effect, outcome),
         }
     }
@@ -397,6 +412,11 @@ impl Engine {
 
     /// Takes notice of what a write has done to its object.
     fn written(&mut self, now: Now, effect: &Effect, outcome: Outcome) {
+        if let (Effect::Create { kind, .. }, Outcome::Done(Fact::Object(value))) = (effect, &outcome) {
+            let touched = if Kind::ALL.contains(kind) { self.store.told(*kind, value) } else { Vec::new() };
+            self.route(now, touched);
+            return;
+        }
         let (Effect::Patch { object, .. } | Effect::Delete { object, .. } | Effect::Evict { object }) =
             effect
         else {
@@ -404,6 +424,10 @@ impl Engine {
         };
         let ObjectRef { kind, namespace, name, uid } = object;
         let touched = match outcome {
+            // A pod that has no time to end is gone with the answer.
+            Outcome::Done(_) if matches!(effect, Effect::Delete { grace: Some(0), .. }) && self.mode == Mode::Companion => {
+                self.store.lose(*kind, namespace, name, Some(uid))
+            }
             Outcome::Done(Fact::Object(value)) => self.store.told(*kind, &value),
             Outcome::Done(_) if matches!(effect, Effect::Delete { .. }) && *kind != Kind::Pod => {
                 self.store.lose(*kind, namespace, name, Some(uid))
