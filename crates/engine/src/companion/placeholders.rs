@@ -137,7 +137,7 @@ impl Placeholders {
             }
             let object = pod(&target.template, namespace, &name, owner);
             if out.ask(errand(Kind::Pod, &name), Effect::Create { kind: Kind::Pod, object }) {
-                out.count("companion_placeholders_created_total", &[("source", target.source)]);
+                out.count("proactive_placeholders_total", &[("source", target.source)]);
                 self.making.insert(name, mark.to_owned());
             }
         }
