@@ -425,7 +425,10 @@ impl Engine {
         let ObjectRef { kind, namespace, name, uid } = object;
         let touched = match outcome {
             // A pod that has no time to end is gone with the answer.
-            Outcome::Done(_) if matches!(effect, Effect::Delete { grace: Some(0), .. }) && self.mode == Mode::Companion => {
+            Outcome::Done(_)
+                if matches!(effect, Effect::Delete { grace: Some(0), .. })
+                    && self.mode == Mode::Companion =>
+            {
                 self.store.lose(*kind, namespace, name, Some(uid))
             }
             Outcome::Done(Fact::Object(value)) => self.store.told(*kind, &value),

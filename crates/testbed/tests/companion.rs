@@ -100,7 +100,8 @@ async fn rights(cluster: &Cluster) -> Result<PathBuf> {
     let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}]);
     let role = |kind: &str, namespace: Option<&str>, rules: Value| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": meta(namespace), "rules": rules});
     let binding = |kind: &str, to: &str, namespace: Option<&str>| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": meta(namespace), "roleRef": {"apiGroup": GROUP, "kind": to, "name": name}, "subjects": subjects});
-    let leases = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}]);
+    let leases =
+        json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}]);
     cluster
         .apply_all([
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -146,7 +147,8 @@ impl Notes {
                 if let Ok(Some(pod)) = pods.try_next().await {
                     let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
                     let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                    let pod = noted.pods.entry(pod.uid().unwrap_or_default()).or_insert((Instant::now(), None));
+                    let pod =
+                        noted.pods.entry(pod.uid().unwrap_or_default()).or_insert((Instant::now(), None));
                     if phase.as_deref() == Some("Running") {
                         pod.1.get_or_insert_with(Instant::now);
                     }
@@ -209,7 +211,11 @@ async fn step(cluster: &Cluster, n: usize) -> Result<Step> {
         n_claims: times.len(),
         first_claim: times.iter().min().copied().context("nothing was bought")?,
         last_claim: times.iter().max().copied().unwrap_or_default(),
-        waits: seen.pods.values().filter_map(|(came, ran)| Some(ran.as_ref()?.duration_since(*came))).collect(),
+        waits: seen
+            .pods
+            .values()
+            .filter_map(|(came, ran)| Some(ran.as_ref()?.duration_since(*came)))
+            .collect(),
     })
 }
 
@@ -263,7 +269,8 @@ async fn nothing_is_left_though_either_is_killed_in_the_middle() -> Result<()> {
     beside.cluster.apply(named_deployment("more", n, &json!({}))).await?;
     beside.shown().await.with_context(|| companion.log())?;
     beside.cluster.plane.with_process(Peer::Karpenter.name(), Process::kill)?;
-    eventually("its end", async || Ok(beside.cluster.plane.exited(Peer::Karpenter.name())?.is_some())).await?;
+    eventually("its end", async || Ok(beside.cluster.plane.exited(Peer::Karpenter.name())?.is_some()))
+        .await?;
     beside.karpenter("").await?;
     beside.cluster.running(2 * n).await.with_context(|| companion.log())?;
     beside.cleared().await.with_context(|| companion.log())

@@ -23,8 +23,7 @@ const EXPECTED_BY: &str = "headstart.dev/expected-by";
 
 /// The objects of an example.
 fn example(name: &str) -> Result<Vec<Value>> {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/proactive-scaleup").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/proactive-scaleup").join(name);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     Ok(serde_saphyr::from_multiple(&text)?)
 }
@@ -177,7 +176,10 @@ async fn a_buffer_becomes_room_and_a_run_finds_its_nodes() -> Result<()> {
         ready.iter().filter_map(|claim| claim.data["status"]["nodeName"].as_str()).collect();
     eventually("a run on the node that was started for it", async || {
         let pods = cluster.pods().list(&ListParams::default().labels("app=report")).await?;
-        Ok(pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).any(|node| nodes.contains(&node)))
+        Ok(pods
+            .iter()
+            .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref())
+            .any(|node| nodes.contains(&node)))
     })
     .await
     .with_context(|| operator.log())

@@ -129,14 +129,15 @@ impl Buffers {
     ) {
         let (now, wanted) = (out.now.time, target.wanted(store));
         let Some((since, changed)) = self.chosen.get(mark).copied() else { return };
-        let metadata = || {
-            json!({ "name": target.name, "namespace": namespace, "labels": labels(mark), "ownerReferences": owner })
-        };
+        let metadata = || json!({ "name": target.name, "namespace": namespace, "labels": labels(mark), "ownerReferences": owner });
         if !store.has(Kind::PodTemplate, namespace, &target.name) {
             let object = json!({
                 "apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata(), "template": target.template,
             });
-            out.ask(errand(Kind::PodTemplate, &target.name), Effect::Create { kind: Kind::PodTemplate, object });
+            out.ask(
+                errand(Kind::PodTemplate, &target.name),
+                Effect::Create { kind: Kind::PodTemplate, object },
+            );
         }
         let known = store.buffers.get(&(namespace.to_owned(), target.name.clone()));
         let Some(buffer) = known else {
@@ -209,7 +210,9 @@ impl Buffers {
         }
         match (self.activity, known) {
             // What an earlier process has asked may have been answered long ago.
-            (Activity::Unknown | Activity::Active | Activity::Inactive(_), Some(buffer)) => remove(buffer, out),
+            (Activity::Unknown | Activity::Active | Activity::Inactive(_), Some(buffer)) => {
+                remove(buffer, out)
+            }
             (Activity::Unknown, None) => {
                 let object = json!({
                     "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
@@ -249,7 +252,8 @@ impl Buffers {
     fn nobody(&mut self, out: &mut Out<'_>) {
         self.activity = Activity::Inactive(out.now.time + PAUSE);
         self.chosen.clear();
-        let message = "nobody looks after CapacityBuffers, so that expected pods are shown by placeholder pods";
+        let message =
+            "nobody looks after CapacityBuffers, so that expected pods are shown by placeholder pods";
         out.line(Level::Info, message, &[]);
     }
 }

@@ -28,7 +28,11 @@ pub(super) struct Ground {
 
 /// The name of the priority class. Its value cannot be changed, so that each value has a class of its own.
 pub(super) fn class_name(settings: &Leading) -> String {
-    format!("headstart-placeholder{}{}", if settings.priority < 0 { "-minus-" } else { "-" }, settings.priority.unsigned_abs())
+    format!(
+        "headstart-placeholder{}{}",
+        if settings.priority < 0 { "-minus-" } else { "-" },
+        settings.priority.unsigned_abs()
+    )
 }
 
 impl Ground {
@@ -61,7 +65,9 @@ impl Ground {
             }
             Outcome::Refused(Refusal::AlreadyExists) => self.is_known = true,
             Outcome::Refused(Refusal::NotFound) => self.is_known = false,
-            Outcome::Refused(Refusal::Forbidden { message } | Refusal::Invalid { message }) if !self.is_told => {
+            Outcome::Refused(Refusal::Forbidden { message } | Refusal::Invalid { message })
+                if !self.is_told =>
+            {
                 self.is_told = true;
                 let message = format!("cannot make what expected pods are shown by: {message}");
                 out.line(Level::Error, message, &[("kind", &kind.to_string())]);

@@ -151,7 +151,8 @@ fn toleration(toleration: &Toleration) -> Option<Value> {
         TolerationOperator::Gt => "Gt",
     };
     let mut written = json!({ "operator": operator });
-    for (field, text) in [("key", &**key), ("value", &**value), ("effect", effect.map_or("", Effect::as_str))] {
+    for (field, text) in [("key", &**key), ("value", &**value), ("effect", effect.map_or("", Effect::as_str))]
+    {
         if !text.is_empty() {
             written[field] = text.into();
         }
@@ -170,7 +171,9 @@ impl Terms<'_> {
             of_nodes.insert(REQUIRED.to_owned(), json!({ "nodeSelectorTerms": places }));
         }
         if !preferred.is_empty() {
-            let liked = preferred.iter().map(|one| json!({ "weight": one.weight, "preference": node_term(&one.term) }));
+            let liked = preferred
+                .iter()
+                .map(|one| json!({ "weight": one.weight, "preference": node_term(&one.term) }));
             of_nodes.insert(PREFERRED.to_owned(), liked.collect());
         }
         for (name, fields) in [
@@ -268,7 +271,9 @@ fn of_pods(terms: &PodTerms, write: impl Fn(&PodTerm) -> Vec<Value>) -> Map<Stri
     let preferred: Vec<Value> = terms
         .preferred
         .iter()
-        .flat_map(|one| write(&one.term).into_iter().map(|term| json!({ "weight": one.weight, "podAffinityTerm": term })))
+        .flat_map(|one| {
+            write(&one.term).into_iter().map(|term| json!({ "weight": one.weight, "podAffinityTerm": term }))
+        })
         .collect();
     let all = [(REQUIRED, required), (PREFERRED, preferred)];
     let named = all.into_iter().filter(|(_, terms)| !terms.is_empty());
@@ -300,7 +305,8 @@ fn node_term(requirements: &Requirements) -> Value {
 fn node_expression(expression: &Expression) -> Value {
     let Expression { key, operator, values, .. } = expression;
     let bound = |by: i64| -> Vec<String> {
-        let number = |value: &Arc<str>| value.parse::<i64>().ok().map(|number| number.saturating_add(by).to_string());
+        let number =
+            |value: &Arc<str>| value.parse::<i64>().ok().map(|number| number.saturating_add(by).to_string());
         values.iter().filter_map(number).collect()
     };
     let (operator, values) = match operator {

@@ -394,7 +394,8 @@ impl Demand {
 /// Claims that were made for pods that were expected, and which no real pod uses.
 fn idle(store: &Store) -> impl Iterator<Item = &Claim> {
     let is_ahead = |claim: &Claim| held::is_ahead(claim) || open::is_kept(claim, store);
-    let is_idle = move |claim: &&Claim| is_ahead(claim) && !claim.is_leaving() && !open::is_used(claim, store);
+    let is_idle =
+        move |claim: &&Claim| is_ahead(claim) && !claim.is_leaving() && !open::is_used(claim, store);
     store.claims.values().filter(is_idle)
 }
 

@@ -149,9 +149,7 @@ fn too_many_go_and_those_that_have_no_node_go_first() {
 
 #[test]
 fn constraints_are_kept_and_those_about_the_workload_are_about_its_placeholders() {
-    let term = |app: &str| {
-        json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": app } } })
-    };
+    let term = |app: &str| json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": app } } });
     let spread = |app: &str| {
         json!({
             "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
@@ -242,7 +240,11 @@ fn nothing_is_left_when_the_process_ends() {
     for kind in [Kind::Pod, Kind::CapacityBuffer, Kind::PodTemplate] {
         assert_eq!(count(&effects, |effect| clears(effect, kind)), 1, "{effects:?}");
     }
-    assert_eq!(count(&effects, |effect| deletes(effect, Kind::ConfigMap)), 1, "what is made late goes with it");
+    assert_eq!(
+        count(&effects, |effect| deletes(effect, Kind::ConfigMap)),
+        1,
+        "what is made late goes with it"
+    );
 }
 
 /// Somebody looks after a buffer.

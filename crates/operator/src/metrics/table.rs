@@ -187,7 +187,11 @@ pub(crate) const OURS: &[Row] = &[
         "How many of the expected pods for which a node was started have come, from 0 to 1",
     ),
     row("proactive_idle_node_seconds_total", Counter, "How long nodes that were started ahead had no pod"),
-    row("proactive_placeholders_total", Counter, "Placeholder pods made to show another autoscaler what is expected"),
+    row(
+        "proactive_placeholders_total",
+        Counter,
+        "Placeholder pods made to show another autoscaler what is expected",
+    ),
     row(
         "proactive_saved_seconds_total",
         Counter,

@@ -162,14 +162,7 @@ impl Api {
     }
 
     /// Deletes all objects of a kind in a namespace that have a label.
-    pub fn clear(
-        &mut self,
-        now: Moment,
-        by: Actor,
-        kind: Kind,
-        namespace: &str,
-        (key, value): (&str, &str),
-    ) {
+    pub fn clear(&mut self, now: Moment, by: Actor, kind: Kind, namespace: &str, (key, value): (&str, &str)) {
         let is_meant = |object: &Value| {
             text(object, "/metadata/namespace") == namespace && label(object, key) == Some(value)
         };
