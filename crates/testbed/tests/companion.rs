@@ -54,7 +54,8 @@ impl Beside {
     }
 
     async fn karpenter(&self, gates: &str) -> Result<()> {
-        let ports = peers::run(&self.cluster.plane, Peer::Karpenter, &[("FEATURE_GATES", gates)]).await?;
+        let gates: &[_] = if gates.is_empty() { &[] } else { &[("FEATURE_GATES", gates)] };
+        let ports = peers::run(&self.cluster.plane, Peer::Karpenter, gates).await?;
         peers::wait_for_leader(&self.cluster.plane).await?;
         // Its ports stay taken as long as the test runs.
         std::mem::forget(ports);

@@ -76,12 +76,12 @@ async fn running(cluster: &Cluster, app: &str, n: usize) -> Result<()> {
 /// Whether a pod of a workload was preempted, as kube-scheduler says.
 async fn preempted(cluster: &Cluster, workload: &str) -> Result<()> {
     eventually(&format!("a preempted pod of {workload}"), async || {
-        let events = Api::<Event>::default_namespaced(cluster.plane.client()).list(&ListParams::default());
+        let events: Api<Event> = Api::default_namespaced(cluster.plane.client());
         let is_it = |event: Event| {
             let of = event.involved_object.name.unwrap_or_default();
             event.reason.as_deref() == Some("Preempted") && of.starts_with(&format!("{workload}-"))
         };
-        Ok(events.await?.into_iter().any(is_it))
+        Ok(events.list(&ListParams::default()).await?.into_iter().any(is_it))
     })
     .await
 }
