@@ -28,7 +28,14 @@ pub(crate) use proactive::Ahead;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// What becomes of decisions
-    #[arg(long, env = "HEADSTART_MODE", value_enum, value_name = "MODE", default_value = "provisioner")]
+    #[arg(
+        long,
+        env = "HEADSTART_MODE",
+        value_enum,
+        value_name = "MODE",
+        default_value = "provisioner",
+        help_heading = "Mode"
+    )]
     pub(crate) mode: ModeChoice,
     #[command(flatten)]
     pub(crate) access: Access,
