@@ -163,6 +163,7 @@ impl Default for Leading {
 /// What is done for pods that are only expected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches that do not exclude each other")]
 pub struct Proactive {
     /// Whether anything is expected: pods about to be made, runs of CronJobs, fuller pools; and buffers.
     pub enabled: bool,

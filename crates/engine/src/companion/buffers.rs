@@ -211,7 +211,7 @@ impl Buffers {
         match (self.activity, known) {
             // What an earlier process has asked may have been answered long ago.
             (Activity::Unknown | Activity::Active | Activity::Inactive(_), Some(buffer)) => {
-                remove(buffer, out)
+                remove(buffer, out);
             }
             (Activity::Unknown, None) => {
                 let object = json!({
