@@ -64,7 +64,8 @@ impl Beside {
 
     async fn companion(&self, args: &[&str]) -> Result<Operator<'_>> {
         // A lone node is always rather full; room for that would stand for good.
-        let always = ["--mode=companion", "--system-namespace=kube-system", "--proactive-scaleup-threshold=1"];
+        let always =
+            ["--mode=companion", "--system-namespace=kube-system", "--proactive-scaleup-threshold=1"];
         let args = [&always, args].concat();
         let operator = self.cluster.run_as(&self.rights, "companion", &args)?;
         operator.ready().await?;
