@@ -38,5 +38,8 @@ pub const EXPECTED_BY: &str = "headstart.dev/expected-by";
 /// Why those pods were expected, in words.
 pub const BECAUSE: &str = "headstart.dev/because";
 
+/// Tells Cluster Autoscaler that a pod need not keep its node: `true`.
+pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+
 /// The finalizer on nodes and NodeClaims that keeps them until their machine is gone.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";

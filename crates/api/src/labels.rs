@@ -35,6 +35,17 @@ pub const KWOK_PARTITION: &str = "kwok-partition";
 /// Price of a simulated node for eks-node-viewer.
 pub const NODE_VIEWER_PRICE: &str = "eks-node-viewer/instance-price";
 
+/// Marks a pod that only keeps room for pods that are expected: `true`.
+pub const PLACEHOLDER: &str = "headstart.dev/placeholder";
+/// Which belief such a pod stands for.
+pub const PLACEHOLDER_FOR: &str = "headstart.dev/placeholder-for";
+/// The same mark for tools that were written for the Azure provider's guide: `true`.
+pub const AZURE_FAKE_POD: &str = "karpenter.azure.com/fake-pod";
+/// What such a pod is for, likewise; set with [`AZURE_PLACEHOLDER`].
+pub const AZURE_PROACTIVE: &str = "karpenter.azure.com/proactive-scaleup";
+/// The value of [`AZURE_PROACTIVE`] on pods that keep room.
+pub const AZURE_PLACEHOLDER: &str = "placeholder";
+
 /// The `kubernetes.io/arch` value of 64-bit x86.
 pub const ARCH_AMD64: &str = "amd64";
 /// The `kubernetes.io/arch` value of 64-bit Arm.

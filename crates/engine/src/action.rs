@@ -59,6 +59,15 @@ pub enum Effect {
         /// How many seconds a pod has to end, if not as many as it wants.
         grace: Option<u32>,
     },
+    /// Delete all objects of a kind in a namespace that have a label. Done: `Fact::Nothing`.
+    Clear {
+        /// Their kind.
+        kind: Kind,
+        /// Their namespace.
+        namespace: String,
+        /// The label and its value.
+        label: (String, String),
+    },
     /// Ask a pod to leave its node by the Eviction API, only if it still has the uid. Done: `Fact::Nothing`.
     Evict {
         /// The pod.
@@ -121,6 +130,7 @@ impl Effect {
             | Self::Delete { object, .. }
             | Self::Evict { object }
             | Self::Read { object } => format!("{} {}/{}", object.kind, object.namespace, object.name),
+            Self::Clear { kind, namespace, .. } => format!("{kind} {namespace}/*"),
             Self::Launch(request) => format!("instance of {}", request.claim),
             Self::Terminate(id) | Self::Inspect(id) | Self::Reboot { id, .. } => id.to_string(),
             Self::Instances => "instances".to_owned(),
@@ -134,6 +144,7 @@ impl Effect {
             Self::Patch { part: Part::Main, .. } => "patch",
             Self::Patch { part: Part::Status, .. } => "patch_status",
             Self::Delete { .. } => "delete",
+            Self::Clear { .. } => "clear",
             Self::Evict { .. } => "evict",
             Self::Read { .. } => "get",
             Self::Launch(_) => "launch",

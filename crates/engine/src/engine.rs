@@ -70,6 +70,7 @@ impl Engine {
         let mode = settings.mode;
         let mut store = Store::new(class, keeps_makers, rules);
         store.world.follow(config);
+        store.sets_placeholders_apart = mode == Mode::Companion;
         Self {
             store,
             capacity: Capacity::new(types, settings.seed),
@@ -77,6 +78,7 @@ impl Engine {
             claims: Claims::new(well_known.clone()),
             disrupt: Disrupt::new(&settings),
             fixed: Fixed::new(&settings),
+            companion: Companion::new(&settings),
             mode,
             provision: Provision::new(settings, well_known),
             machines: Machines::default(),
@@ -85,7 +87,6 @@ impl Engine {
             drain: Drain::default(),
             reboots: Reboots::default(),
             collect: Collect::default(),
-            companion: Companion::default(),
             shadow: Shadow::new(mode),
             is_leading: false,
             pending: Vec::new(),
@@ -177,6 +178,15 @@ impl Engine {
         actions
     }
 
+    /// What to do before the process ends: nothing of ours is left standing that nobody looks after.
+    pub fn wind_up(&mut self, now: Now) -> Vec<Action> {
+        if self.mode != Mode::Companion || !self.is_leading {
+            return Vec::new();
+        }
+        self.with_out(now, |this, out| this.companion.wind_up(out));
+        std::mem::take(&mut self.pending)
+    }
+
     /// When to call [`Engine::decide`] again even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
         if !self.is_leading || !self.store.is_complete() {
@@ -256,6 +266,7 @@ impl Engine {
             self.fixed.on(&touched, &self.store);
             self.pools.on(now.time, &touched, &self.store);
             self.provision.on(now.time, &touched, &self.store);
+            self.companion.on(&touched);
         }
     }
 
@@ -369,6 +380,10 @@ impl Engine {
                 }
                 self.written(now, &effect, outcome);
             }
+            Errand::Companion(kind, name) => {
+                self.with_out(now, |this, out| this.companion.ended(*kind, name, &effect, &outcome, out));
+                self.written(now, &effect, outcome);
+            }
             Errand::Nominate(_) | Errand::Buffer(..) => self.written(now, &effect, outcome),
         }
     }
@@ -415,6 +430,11 @@ impl Engine {
 
     /// Takes notice of what a write has done to its object.
     fn written(&mut self, now: Now, effect: &Effect, outcome: Outcome) {
+        if let (Effect::Create { kind, .. }, Outcome::Done(Fact::Object(value))) = (effect, &outcome) {
+            let touched = if Kind::ALL.contains(kind) { self.store.told(*kind, value) } else { Vec::new() };
+            self.route(now, touched);
+            return;
+        }
         let (Effect::Patch { object, .. } | Effect::Delete { object, .. } | Effect::Evict { object }) =
             effect
         else {
@@ -422,6 +442,13 @@ impl Engine {
         };
         let ObjectRef { kind, namespace, name, uid } = object;
         let touched = match outcome {
+            // A pod that has no time to end is gone with the answer.
+            Outcome::Done(_)
+                if matches!(effect, Effect::Delete { grace: Some(0), .. })
+                    && self.mode == Mode::Companion =>
+            {
+                self.store.lose(*kind, namespace, name, Some(uid))
+            }
             Outcome::Done(Fact::Object(value)) => self.store.told(*kind, &value),
             Outcome::Done(_) if matches!(effect, Effect::Delete { .. }) && *kind != Kind::Pod => {
                 self.store.lose(*kind, namespace, name, Some(uid))

@@ -7,6 +7,7 @@ use headstart_core::cloud::ProviderId;
 
 use crate::action::{Effect, EffectId};
 use crate::backoff::Backoff;
+use crate::kind::Kind;
 use crate::outcome::{Outcome, Refusal};
 use crate::store::PodKey;
 use crate::time::Time;
@@ -40,6 +41,8 @@ pub(crate) enum Errand {
     Pool(String),
     /// Changes what a buffer says about itself.
     Buffer(String, String),
+    /// Makes, changes or removes an object of ours.
+    Companion(Kind, String),
     /// Lists instances.
     Instances,
 }
@@ -164,6 +167,7 @@ impl fmt::Display for Errand {
             Self::Nominate((namespace, name)) => write!(f, "nominate {namespace}/{name}"),
             Self::Pool(name) => write!(f, "pool {name}"),
             Self::Buffer(namespace, name) => write!(f, "buffer {namespace}/{name}"),
+            Self::Companion(kind, name) => write!(f, "companion {kind} {name}"),
             Self::Instances => f.write_str("instances"),
         }
     }

@@ -59,6 +59,8 @@ pub enum Kind {
     CapacityBuffer,
     /// How many pods may be missing at once.
     PodDisruptionBudget,
+    /// What other objects of ours belong to; it is written and never watched.
+    ConfigMap,
 }
 
 /// Where the API server keeps a kind.
@@ -77,7 +79,7 @@ pub struct Resource {
 }
 
 impl Kind {
-    /// All of them.
+    /// All that are watched.
     pub const ALL: [Self; 26] = [
         Self::NodePool,
         Self::NodeClaim,
@@ -149,6 +151,7 @@ impl Kind {
             Self::PodDisruptionBudget => {
                 ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true)
             }
+            Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps", true),
         };
         Resource { group, version, kind, plural, namespaced }
     }

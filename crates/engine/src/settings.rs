@@ -68,6 +68,9 @@ pub struct Settings {
     /// What is done for pods that are only expected.
     #[serde(default)]
     pub proactive: Proactive,
+    /// How another autoscaler is led.
+    #[serde(default)]
+    pub companion: Leading,
     /// Whether nodes are taken away by our own will at all.
     #[serde(default)]
     pub disruption: bool,
@@ -106,6 +109,7 @@ impl Default for Settings {
             class: ClassKind { group: "karpenter.kwok.sh".into(), kind: "KWOKNodeClass".into() },
             scheduler_config: String::new(),
             proactive: Proactive::default(),
+            companion: Leading::default(),
             disruption: true,
             consolidation: Consolidation::default(),
             spot_to_spot: false,
@@ -118,9 +122,48 @@ impl Default for Settings {
     }
 }
 
+/// What shows another autoscaler that pods are expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum With {
+    /// CapacityBuffers where somebody looks after them, else pods.
+    #[default]
+    Auto,
+    /// CapacityBuffers, whether somebody looks after them or not.
+    Buffers,
+    /// Pods that give way.
+    Placeholders,
+}
+
+/// How another autoscaler is led.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Leading {
+    /// By what.
+    pub with: With,
+    /// The namespace of what is made for that.
+    pub namespace: String,
+    /// The priority of pods that give way.
+    pub priority: i32,
+    /// The image of their only container.
+    pub image: String,
+}
+
+impl Default for Leading {
+    fn default() -> Self {
+        Self {
+            with: With::default(),
+            namespace: "headstart-placeholders".to_owned(),
+            priority: -10,
+            image: "registry.k8s.io/pause:3.10".to_owned(),
+        }
+    }
+}
+
 /// What is done for pods that are only expected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches that do not exclude each other")]
 pub struct Proactive {
     /// Whether anything is expected: pods about to be made, runs of CronJobs, fuller pools; and buffers.
     pub enabled: bool,
@@ -138,6 +181,8 @@ pub struct Proactive {
     pub pool_selector: String,
     /// Whether only workloads that say so are foreseen.
     pub only_chosen: bool,
+    /// Whether somebody else buys nodes, and keeps the buffers that people ask for.
+    pub others_buy: bool,
 }
 
 impl Default for Proactive {
@@ -151,6 +196,7 @@ impl Default for Proactive {
             most_dollars: None,
             pool_selector: String::new(),
             only_chosen: false,
+            others_buy: false,
         }
     }
 }
@@ -161,9 +207,9 @@ impl Proactive {
         self.enabled || self.buffers
     }
 
-    /// Whether buffers are kept; either switch will do.
+    /// Whether buffers are kept; either switch will do, unless they are somebody else's to keep.
     pub const fn has_buffers(&self) -> bool {
-        self.is_on()
+        self.is_on() && !self.others_buy
     }
 
     /// Whether more is expected of pools that are nearly full.

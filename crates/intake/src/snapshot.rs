@@ -74,6 +74,11 @@ pub trait Sight {
         false
     }
 
+    /// Whether a pod is none for whoever decides: the room that it takes is free.
+    fn overlooks(&self, _: &KeptPod) -> bool {
+        false
+    }
+
     /// How a pod without a node stands.
     fn standing(&self, pod: Waiting<'_>) -> Standing<'_>;
 }
@@ -316,7 +321,8 @@ impl<'a> Builder<'a> {
         self.snapshot.pods.reserve_exact(waiting);
         for pod in &self.world.pods {
             let moving = pod.node().is_some_and(|node| leaving.contains(node)) && !pod.is_of_node();
-            if pod.is_over() || (pod.is_leaving() && (moving || pod.node().is_none())) {
+            let is_going = pod.is_leaving() && (moving || pod.node().is_none());
+            if pod.is_over() || is_going || self.sight.overlooks(pod) {
                 continue;
             }
             let done = match pod.node() {

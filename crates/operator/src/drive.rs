@@ -69,6 +69,9 @@ impl Driver {
             }
             self.health.rests();
         }
+        // Not recorded: a replay has no end that something could be done before.
+        let last = self.engine.wind_up(clock::now());
+        self.pass_on(last);
         if let Some(journal) = &mut self.journal {
             journal.flush();
         }
@@ -92,6 +95,10 @@ impl Driver {
             let Entry::Decided { actions: again, .. } = entry else { return };
             actions = again;
         }
+        self.pass_on(actions);
+    }
+
+    fn pass_on(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
                 // If nobody performs effects any more, the process is about to end.

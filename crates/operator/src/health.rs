@@ -13,6 +13,8 @@ const STUCK: Duration = Duration::from_mins(2);
 pub(crate) struct Health {
     /// A bit for each kind that has been read.
     listed: AtomicU32,
+    /// A bit for each kind that nobody waits for.
+    unneeded: AtomicU32,
     /// Since when the engine has been thinking; zero if it rests.
     thinking: AtomicU64,
 }
@@ -28,9 +30,14 @@ impl Health {
         }
     }
 
+    /// Nobody waits for a kind.
+    pub(crate) fn does_without(&self, kind: Kind) {
+        self.unneeded.fetch_or(1 << kind as u32, Ordering::Relaxed);
+    }
+
     /// The kinds without which nothing is decided and that have not been read.
     pub(crate) fn unread(&self) -> Vec<Kind> {
-        let listed = self.listed.load(Ordering::Relaxed);
+        let listed = self.listed.load(Ordering::Relaxed) | self.unneeded.load(Ordering::Relaxed);
         Kind::ALL.into_iter().filter(|kind| kind.is_vital() && listed & 1 << *kind as u32 == 0).collect()
     }
 

@@ -115,7 +115,12 @@ pub async fn run_until(options: Options, stop: impl Future<Output = ()>) -> Resu
     let (teller, notes) = Teller::new(client.clone(), class, log, Arc::clone(&metrics), memory);
     tasks.spawn(notes);
     for kind in Kind::ALL {
+        if settings.mode == Mode::Companion && matches!(kind, Kind::NodePool | Kind::NodeClaim) {
+            // Whoever buys nodes need not have them.
+            health.does_without(kind);
+        }
         if !is_watched(kind, &settings) {
+            health.does_without(kind);
             let change = Change::Missing { why: "are switched off".to_owned() };
             health.listed(kind, true);
             // The channel is new and has room.

@@ -116,6 +116,7 @@ pub const fn touches_cloud(effect: &Effect) -> bool {
         Effect::Create { .. }
         | Effect::Patch { .. }
         | Effect::Delete { .. }
+        | Effect::Clear { .. }
         | Effect::Evict { .. }
         | Effect::Read { .. } => false,
     }
@@ -127,6 +128,7 @@ pub const fn changes(effect: &Effect) -> bool {
         Effect::Create { .. }
         | Effect::Patch { .. }
         | Effect::Delete { .. }
+        | Effect::Clear { .. }
         | Effect::Evict { .. }
         | Effect::Launch(_)
         | Effect::Terminate(_)

@@ -85,6 +85,19 @@ impl Selector {
         })
     }
 
+    /// Its conditions as manifests write them: key, operator and values.
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Operator, &[Arc<str>])> {
+        self.conditions.iter().map(|condition| {
+            let operator = match condition.test {
+                Test::In => Operator::In,
+                Test::NotIn => Operator::NotIn,
+                Test::Exists => Operator::Exists,
+                Test::Absent => Operator::DoesNotExist,
+            };
+            (&condition.key, operator, condition.values.as_slice())
+        })
+    }
+
     /// The label keys the selector looks at.
     pub fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
         self.conditions.iter().map(|condition| &condition.key)

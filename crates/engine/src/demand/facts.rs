@@ -194,8 +194,9 @@ fn pools<'a>(
         return Vec::new();
     }
     let mut youngest: BTreeMap<&str, BTreeSet<Young<'_>>> = BTreeMap::new();
-    for pod in store.world.pods().iter().filter(|pod| !pod.is_over() && !pod.is_daemon() && !pod.is_mirror())
-    {
+    let counts =
+        |pod: &&Pod| !pod.is_over() && !pod.is_daemon() && !pod.is_mirror() && !store.is_placeholder(pod);
+    for pod in store.world.pods().iter().filter(counts) {
         let node = pod.node().and_then(|node| store.nodes.get(node));
         let Some(node) = node.filter(|node| pools.contains_key(&Arc::from(node.pool()))) else { continue };
         let known = youngest.entry(node.pool()).or_default();

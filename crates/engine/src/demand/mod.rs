@@ -190,7 +190,8 @@ impl Demand {
         self.buffers.sized(&facts);
         self.doubt(&mut beliefs, &facts, store, out);
         self.cap_nodes(&mut beliefs, store, out);
-        if snapshot.pools.iter().all(|pool| pool.only_real) {
+        let is_theirs = self.settings.others_buy && store.pools.is_empty();
+        if snapshot.pools.iter().all(|pool| pool.only_real) && !is_theirs {
             // The switch is off, or nobody may buy: nothing is believed in, and what was bought has no reason any more.
             beliefs.expected.clear();
         }
@@ -356,6 +357,11 @@ impl Demand {
         }
     }
 
+    /// What was last believed in.
+    pub(crate) fn expected(&self) -> &[Expected] {
+        &self.expected
+    }
+
     /// A number that changes with what is expected.
     pub(crate) fn version(&self) -> u64 {
         self.version
@@ -448,7 +454,8 @@ impl Demand {
 
 /// Claims that were made for pods that were expected, and which no real pod uses.
 fn unused(store: &Store) -> impl Iterator<Item = &Claim> {
-    store.claims.values().filter(|claim| held::is_ahead(claim) && !open::is_used(claim, store))
+    let is_ahead = |claim: &Claim| held::is_ahead(claim) || open::is_kept(claim, store);
+    store.claims.values().filter(move |claim| is_ahead(claim) && !open::is_used(claim, store))
 }
 
 /// The same without those that go.

@@ -92,10 +92,10 @@ pub(crate) struct Provision {
 }
 
 /// What is decided upon, and the decision.
-struct Decision {
-    taken: Taken,
-    injected: Injected,
-    plan: Plan,
+pub(crate) struct Decision {
+    pub(crate) taken: Taken,
+    pub(crate) injected: Injected,
+    pub(crate) plan: Plan,
 }
 
 impl Decision {
@@ -446,8 +446,10 @@ impl Provision {
         Some(name)
     }
 
-    fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
+    /// Decides where all pods go, those that are expected too, and leaves it at that.
+    pub(crate) fn foresee(&mut self, store: &Store, capacity: &mut Capacity, out: &mut Out<'_>) -> Decision {
         let now = out.now.time;
+        self.batch.close();
         let mut taken = self.taken(store, &capacity.types(now, Mood::Picky), now);
         let injected = self.demand.believe(
             store,
@@ -456,7 +458,12 @@ impl Provision {
             |claim| capacity.price(claim),
             out,
         );
-        let mut decision = self.solve(store, capacity, taken, injected, now);
+        self.solve(store, capacity, taken, injected, now)
+    }
+
+    fn decide(&mut self, store: &mut Store, capacity: &mut Capacity, out: &mut Out<'_>) {
+        let now = out.now.time;
+        let mut decision = self.foresee(store, capacity, out);
         let moods = [(Mood::Desperate, capacity.can_probe(now)), (Mood::Reckless, capacity.can_gamble(now))];
         for (mood, _) in moods.into_iter().filter(|(_, may)| *may) {
             if decision.unplaced() == 0 {

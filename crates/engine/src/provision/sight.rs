@@ -74,6 +74,10 @@ impl Sight for Eyes<'_> {
         self.residents
     }
 
+    fn overlooks(&self, pod: &Pod) -> bool {
+        self.store.is_placeholder(pod)
+    }
+
     fn standing(&self, waiting: Waiting<'_>) -> Standing<'_> {
         let Some(pod) = self.store.world.pod(waiting.namespace, waiting.name) else { return Standing::Waits };
         if let Some(claim) = self.promises.of(pod.uid()) {

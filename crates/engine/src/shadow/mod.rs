@@ -10,6 +10,7 @@ mod open;
 mod sample;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::out::{Out, Told};
 use crate::provision::{News, Provision};
 use crate::report::{Gauge, Level, Report};
 use crate::settings::Mode;
-use crate::store::{PodLife as _, Store, Touched};
+use crate::store::{PodLife, Store, Touched};
 use crate::time::{Now, Time, Wall};
 use lead::Leads;
 use open::{Followed, Landed, Open};
@@ -180,7 +181,7 @@ impl Shadow {
                     }
                     let Some(open) = self.open.get_mut(&id) else { continue };
                     let created = self.made.get(&uid).copied();
-                    let created = created.unwrap_or_else(|| store.pod(&key).map_or(now, |pod| pod.since()));
+                    let created = created.unwrap_or_else(|| store.pod(&key).map_or(now, PodLife::since));
                     let (at, lead) = (open.at, open.lead(&claim, &self.leads).0);
                     if let Some(sought) = open.claims.get_mut(&claim)
                         && let Some(idle_to) = sought.idle_to.take()
@@ -324,7 +325,7 @@ impl Shadow {
     /// Forgets everything that only a leader may rely on.
     pub(crate) fn forget(&mut self) {
         let (mode, last, leads) = (self.mode, self.last, std::mem::take(&mut self.leads));
-        *self = Self { last, leads, ..Self::new(mode) };
+        *self = Self { leads, last, ..Self::new(mode) };
     }
 }
 
@@ -381,7 +382,7 @@ fn tell_outcome(record: &Decision, out: &mut Out<'_>) {
         _ => "no node was started for these pods".to_owned(),
     };
     if let (Some(real), Some(would)) = (record.real.waits.quantile(0.95), record.would.waits.quantile(0.95)) {
-        message += &format!("; pods waited {real:.1} s at p95, and would have waited {would:.1} s");
+        let _ = write!(message, "; pods waited {real:.1} s at p95, and would have waited {would:.1} s");
     }
     let (real, would) = (format!("${:.3}/h", record.real.dollars), format!("${:.3}/h", record.would.dollars));
     out.line(Level::Info, message, &[("price", &real), ("wouldBe", &would)]);

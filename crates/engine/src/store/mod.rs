@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headstart_api::conditions::{self, READY};
+use headstart_api::labels::PLACEHOLDER;
 use headstart_api::nodeclaim::NodeClassReference;
 use headstart_api::{CapacityBuffer, NodePool};
 use headstart_core::cloud::ProviderId;
@@ -60,6 +61,10 @@ pub(crate) struct Store {
     keeps_makers: bool,
     /// Pods that are alive and have no node.
     pub(crate) waiting: BTreeSet<PodKey>,
+    /// Whether pods that only keep room count for nothing but that.
+    pub(crate) sets_placeholders_apart: bool,
+    /// Those pods.
+    pub(crate) placeholders: BTreeSet<PodKey>,
     /// Pod disruption budgets, by namespace and name.
     pub(crate) guards: BTreeMap<(String, String), Guard>,
     /// What was wrong with objects, by kind, namespace and name.
@@ -145,6 +150,8 @@ impl Store {
             classes: BTreeMap::new(),
             buffers: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            sets_placeholders_apart: false,
+            placeholders: BTreeSet::new(),
             guards: BTreeMap::new(),
             diagnostics: BTreeMap::new(),
             attachments: BTreeMap::new(),
@@ -269,7 +276,9 @@ impl Store {
         let settled = |kind: &Kind| {
             self.reading.get(kind).is_some_and(|reading| reading.is_listed || reading.is_missing)
         };
-        let is_vital = |kind: &Kind| kind.is_vital() && (*kind != Kind::NodeClass || self.class.is_some());
+        // Whoever does not buy nodes can do without what they are bought by.
+        let is_bought_by = |kind: &Kind| matches!(kind, Kind::NodeClass | Kind::NodePool | Kind::NodeClaim);
+        let is_vital = |kind: &Kind| kind.is_vital() && (self.class.is_some() || !is_bought_by(kind));
         Kind::ALL.iter().all(|kind| if is_vital(kind) { read(kind) } else { settled(kind) })
     }
 
@@ -397,7 +406,20 @@ impl Store {
         Ok(Some(Touched::Pod { key, uid, was_on, stirred }))
     }
 
+    /// Whether a pod only keeps room for others, and is looked at by nobody but who made it.
+    pub(crate) fn is_placeholder(&self, pod: &Pod) -> bool {
+        let is_marked = || pod.shape()?.labels.get(PLACEHOLDER).map(|value| &**value == "true");
+        self.sets_placeholders_apart && is_marked() == Some(true)
+    }
+
     fn index_pod(&mut self, pod: &Pod) {
+        if self.is_placeholder(pod) {
+            self.placeholders.insert(pod.key());
+            if let Some(node) = pod.node() {
+                self.on_node.entry(node.clone()).or_default().insert(pod.key());
+            }
+            return;
+        }
         if pod.is_waiting() {
             self.waiting.insert(pod.key());
         }
@@ -419,6 +441,7 @@ impl Store {
     fn unindex_pod(&mut self, key: &PodKey) {
         let Some(pod) = self.world.pod(&key.0, &key.1) else { return };
         self.waiting.remove(key);
+        let is_placeholder = self.placeholders.remove(key);
         if let Some(node) = pod.node()
             && let Some(pods) = self.on_node.get_mut(node)
         {
@@ -426,7 +449,7 @@ impl Store {
             if pods.is_empty() {
                 self.on_node.remove(node);
             }
-            if is_displaceable(pod) {
+            if is_displaceable(pod) && !is_placeholder {
                 let left = self.priorities.entry(pod.priority()).or_insert(1);
                 *left -= 1;
                 if *left == 0 {
@@ -434,7 +457,7 @@ impl Store {
                 }
             }
         }
-        if let Some(owner) = pod.owner().filter(|_| is_alive(pod))
+        if let Some(owner) = pod.owner().filter(|_| is_alive(pod) && !is_placeholder)
             && let Some(live) = self.live.get_mut(owner)
         {
             *live -= 1;
@@ -660,6 +683,27 @@ impl Store {
     /// How many pods that have not ended and are not leaving belong to an owner.
     pub(crate) fn live(&self, owner: &str) -> usize {
         self.live.get(owner).copied().unwrap_or(0)
+    }
+
+    /// Whether pods of an owner have no node.
+    pub(crate) fn awaits_node(&self, owner: &str) -> bool {
+        self.n_waiting(owner) > 0
+    }
+
+    /// Whether pods of an owner have a node.
+    pub(crate) fn has_placed(&self, owner: &str) -> bool {
+        self.live(owner) > self.n_waiting(owner)
+    }
+
+    fn n_waiting(&self, owner: &str) -> usize {
+        let is_of = |pod: &&Pod| pod.owner().is_some_and(|uid| &**uid == owner);
+        self.waiting.iter().filter_map(|key| self.pod(key)).filter(is_of).count()
+    }
+
+    /// Whether there is an object of a kind that has no table here.
+    pub(crate) fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.others.get(&kind).is_some_and(|names| names.contains(&key))
     }
 
     /// Whether somebody looks at this kind to decide where pods go, or which will come.

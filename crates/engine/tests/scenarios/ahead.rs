@@ -38,12 +38,12 @@ fn workload(kind: &str, spec: &Value) -> Value {
     object
 }
 
-fn replicas(count: u32) -> Value {
+pub(crate) fn replicas(count: u32) -> Value {
     workload("ReplicaSet", &json!({ "replicas": count }))
 }
 
 /// A pod of the ReplicaSet.
-fn owned(name: &str) -> Value {
+pub(crate) fn owned(name: &str) -> Value {
     let mut pod = pod(name);
     pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
     pod

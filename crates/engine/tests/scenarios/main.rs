@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests say so by failing")]
 
 mod ahead;
+mod companion;
 mod disruption;
 mod fixed;
 mod observe;

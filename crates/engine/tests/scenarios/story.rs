@@ -148,6 +148,21 @@ impl Story {
         self.now.wall.stamp().to_string()
     }
 
+    /// What is asked for before the process ends.
+    pub(crate) fn wind_up(&mut self) -> Vec<Effect> {
+        let effect = |action| match action {
+            Action::Do { effect, .. } => Some(effect),
+            Action::Tell(_) => None,
+        };
+        self.engine.wind_up(self.now).into_iter().filter_map(effect).collect()
+    }
+
+    /// All objects of a kind, by name.
+    pub(crate) fn all(&self, kind: Kind) -> Vec<Value> {
+        let of = self.objects.iter().filter(|((own, _), _)| *own == kind);
+        of.map(|(_, object)| object.clone()).collect()
+    }
+
     /// Why a claim's node is kept though no pod needs it.
     pub(crate) fn held_for(&self, claim: &str) -> Option<String> {
         self.engine.held_for(claim)
@@ -175,6 +190,10 @@ impl Story {
                 Outcome::Done(Fact::Object(self.stored(*kind, object).into()))
             }
             Effect::Patch { object, patch, .. } => self.change(object, |known| merge(known, patch)),
+            Effect::Delete { object, grace: Some(0) } => {
+                self.objects.remove(&(object.kind, object.name.clone()));
+                Outcome::Done(Fact::Nothing)
+            }
             Effect::Delete { object, grace } => {
                 let now = self.now.wall.0 + self.ahead + i64::from(grace.unwrap_or(0)) * 1000;
                 self.change(object, |known| {
@@ -183,6 +202,14 @@ impl Story {
                 })
             }
             Effect::Read { object } => self.change(object, |_| {}),
+            Effect::Clear { kind, namespace, label: (key, value) } => {
+                let is_meant = |object: &Value| {
+                    object["metadata"]["namespace"] == **namespace
+                        && object["metadata"]["labels"][key] == **value
+                };
+                self.objects.retain(|(of, _), object| of != kind || !is_meant(object));
+                Outcome::Done(Fact::Nothing)
+            }
             Effect::Evict { .. } => Outcome::Done(Fact::Nothing),
             Effect::Launch(_)
             | Effect::Terminate(_)

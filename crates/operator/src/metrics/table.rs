@@ -209,6 +209,11 @@ pub(crate) const OURS: &[Row] = &[
     ),
     row("proactive_idle_node_seconds_total", Counter, "How long nodes that were started ahead had no pod"),
     row(
+        "proactive_placeholders_total",
+        Counter,
+        "Placeholder pods made to show another autoscaler what is expected",
+    ),
+    row(
         "proactive_saved_seconds_total",
         Counter,
         "How much less pods waited for nodes because those were started ahead",

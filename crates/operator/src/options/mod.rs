@@ -2,6 +2,7 @@
 //!
 //! COMPAT: names, environment variables and defaults are v1.15.0's (`pkg/operator/options`) where the meaning is the same.
 
+mod companion;
 mod gates;
 mod ignored;
 mod proactive;
@@ -18,6 +19,7 @@ use headstart_intake::SchedulerConfig;
 
 use crate::error::OperatorError;
 
+pub(crate) use companion::Company;
 pub(crate) use gates::Gates;
 pub(crate) use ignored::Ignored;
 pub(crate) use proactive::Ahead;
@@ -43,6 +45,8 @@ pub struct Options {
     pub(crate) deciding: Deciding,
     #[command(flatten)]
     pub(crate) ahead: Ahead,
+    #[command(flatten)]
+    pub(crate) company: Company,
     #[command(flatten)]
     pub(crate) election: Replicas,
     #[command(flatten)]
@@ -297,6 +301,7 @@ impl Options {
             terminate_first_repair: gates.terminate_first_repair,
             scheduler_config: scheduler_config.clone(),
             proactive: self.ahead.settings(self.mode, gates)?,
+            companion: self.company.settings()?,
             seed,
             ..Settings::default()
         })
@@ -306,7 +311,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use clap::{Command, FromArgMatches};
-    use headstart_engine::settings::Proactive;
+    use headstart_engine::settings::{Leading, Proactive, With};
 
     use super::*;
 
@@ -362,6 +367,23 @@ mod tests {
         assert_eq!(of(&["--mode=observe"]), ("headstart-observe".to_owned(), true));
         assert!(!of(&["--mode=observe", "--enable-proactive-scaleup=false"]).1);
         assert_eq!(of(&["--leader-election-name=mine"]).0, "mine");
+    }
+
+    #[test]
+    fn a_companion_leaves_buying_to_others_and_says_how_it_leads() {
+        let all = settings(&[
+            "--mode=companion",
+            "--companion-with=buffers",
+            "--placeholder-namespace=room",
+            "--placeholder-priority=-1000",
+            "--placeholder-image=pause",
+        ]);
+        let expected =
+            Leading { with: With::Buffers, namespace: "room".into(), priority: -1000, image: "pause".into() };
+        let all = all.unwrap();
+        assert_eq!(all.companion, expected);
+        assert!(all.proactive.others_buy && !all.proactive.has_buffers());
+        assert_eq!(settings(&[]).unwrap().companion, Leading::default());
     }
 
     #[test]
@@ -452,6 +474,7 @@ mod tests {
         assert!(message(&["--proactive-scaleup-max-hourly-cost=-1"]).contains("must not be negative"));
         assert!(message(&["--proactive-scaleup-nodepool-selector=a in (b)"]).contains("a in (b)"));
         assert!(message(&["--scheduler-config=profiles: []"]).contains("SCHEDULER_CONFIG"));
+        assert!(message(&["--placeholder-priority=0"]).contains("PLACEHOLDER_PRIORITY"));
         for bad in [
             "--preference-policy=respect",
             "--kube-client-qps=0",

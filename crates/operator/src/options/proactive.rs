@@ -79,6 +79,7 @@ impl Ahead {
             most_dollars: *proactive_scaleup_max_hourly_cost,
             pool_selector: proactive_scaleup_nodepool_selector.clone(),
             only_chosen: *proactive_scaleup_workloads == Workloads::Annotated,
+            others_buy: mode == ModeChoice::Companion,
         };
         proactive.pools().map_err(|part| {
             OperatorError::Option(format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headstart_engine::{Fact, Kind, ObjectRef, Outcome, Part};
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{Status, request};
 use serde_json::{Value, json};
 
@@ -42,6 +42,21 @@ impl Performer {
         match self.send(Asked::Change, request).await {
             // An object that is gone is answered for by a status.
             Outcome::Done(Fact::Object(answer)) if answer["kind"] == "Status" => Outcome::Done(Fact::Nothing),
+            outcome => outcome,
+        }
+    }
+
+    pub(super) async fn clear(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        (key, value): &(String, String),
+    ) -> Outcome {
+        let these = ListParams::default().labels(&format!("{key}={value}"));
+        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let request = resources::request(kind, self.class, namespace).delete_collection(&params, &these);
+        match self.send(Asked::Change, request).await {
+            Outcome::Done(_) => Outcome::Done(Fact::Nothing),
             outcome => outcome,
         }
     }

@@ -112,6 +112,7 @@ impl Performer {
             Effect::Create { kind, object } => self.create(*kind, object).await,
             Effect::Patch { object, part, patch } => self.patch(object, *part, patch).await,
             Effect::Delete { object, grace } => self.delete(object, *grace).await,
+            Effect::Clear { kind, namespace, label } => self.clear(*kind, namespace, label).await,
             Effect::Evict { object } => self.evict(object).await,
             Effect::Read { object } => self.read(object).await,
             Effect::Launch(request) => self.launch(request).await,
@@ -127,6 +128,7 @@ impl Performer {
             Effect::Create { .. }
             | Effect::Patch { .. }
             | Effect::Delete { .. }
+            | Effect::Clear { .. }
             | Effect::Evict { .. }
             | Effect::Read { .. } => true,
             // The machines of KWOK are objects.

@@ -163,6 +163,26 @@ impl Api {
         Ok(Some(self.replace(now, by, object.kind, &key, &old, new)))
     }
 
+    /// Deletes all objects of a kind in a namespace that have a label.
+    pub fn clear(&mut self, now: Moment, by: Actor, kind: Kind, namespace: &str, (key, value): (&str, &str)) {
+        let is_meant = |object: &Value| {
+            text(object, "/metadata/namespace") == namespace && label(object, key) == Some(value)
+        };
+        let meant = self.all(kind).map(|(_, object)| object).filter(|object| is_meant(object));
+        let meant: Vec<ObjectRef> = meant
+            .map(|object| ObjectRef {
+                kind,
+                namespace: namespace.to_owned(),
+                name: text(object, "/metadata/name").to_owned(),
+                uid: uid(object).to_owned(),
+            })
+            .collect();
+        for object in meant {
+            // It was there a moment ago.
+            let _ = self.delete(now, by, &object, Some(0));
+        }
+    }
+
     /// Deletes what nobody owns any more; tells nothing if its owner exists after all.
     pub fn collect(&mut self, now: Moment, owner: &str) {
         if self.uids.contains_key(owner) {

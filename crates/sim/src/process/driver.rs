@@ -135,6 +135,10 @@ fn perform(ground: &mut Ground, number: usize, effect: &Effect) -> Outcome {
             let held = ground.api.delete(now, by, which, *grace);
             held.map(|held| held.map_or(Known::Nothing, Known::Object))
         }
+        Effect::Clear { kind, namespace, label: (key, value) } => {
+            ground.api.clear(now, by, *kind, namespace, (key, value));
+            Ok(Known::Nothing)
+        }
         Effect::Evict { object: which } => ground.api.evict(now, by, which).map(|()| Known::Nothing),
         Effect::Read { object: which } => {
             let key = format!("{}/{}", which.namespace, which.name);
@@ -217,6 +221,7 @@ fn gist(effect: &Effect) -> String {
         Effect::Launch(request) => format!(" token {} offerings {}", request.token, request.offerings.len()),
         Effect::Delete { object, .. } | Effect::Evict { object } => format!(" uid {}", object.uid),
         Effect::Create { .. }
+        | Effect::Clear { .. }
         | Effect::Read { .. }
         | Effect::Terminate(_)
         | Effect::Reboot { .. }

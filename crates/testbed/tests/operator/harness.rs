@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,9 +96,19 @@ impl Cluster {
 
     /// Starts an operator. A name can be used again once its process has ended.
     pub(crate) fn run(&self, name: &'static str, args: &[&str]) -> Result<Operator<'_>> {
+        self.run_as(&self.kubeconfig, name, args)
+    }
+
+    /// Starts an operator with the rights of somebody else.
+    pub(crate) fn run_as(
+        &self,
+        kubeconfig: &Path,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<Operator<'_>> {
         let program = Program::new(name, &self.headstart)
             .args(["run", "--metrics-port=0", "--health-probe-port=0", "--kubeconfig"])
-            .args([&self.kubeconfig])
+            .args([kubeconfig])
             .args(args.iter().copied());
         self.plane.spawn(program)?;
         Ok(Operator { cluster: self, name })

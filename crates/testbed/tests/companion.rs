@@ -1,0 +1,314 @@
+//! `headstart run --mode companion` beside the real Karpenter, with exactly the rights that the chart gives a companion.
+//!
+//! `PODS` raises how many pods a Deployment is scaled to, 300 in every run.
+
+#[expect(dead_code, reason = "other tests use the rest of it")]
+#[path = "operator/harness.rs"]
+mod harness;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt};
+use headstart_testbed::peers::{self, Peer};
+use headstart_testbed::reaction::percentile;
+use headstart_testbed::{Options, Process, workload};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DynamicObject, GroupVersionKind, ListParams};
+use kube::core::ApiResource;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use harness::{Cluster, Operator, deployment, eventually, named_deployment, number};
+
+const NAMESPACE: &str = "headstart-placeholders";
+const CLUSTER_RULES: &str = include_str!("../../../charts/headstart/files/companion-cluster-rules.yaml");
+const NAMESPACE_RULES: &str = include_str!("../../../charts/headstart/files/companion-namespace-rules.yaml");
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// A cluster where the real Karpenter buys nodes, and a companion's rights on it.
+struct Beside {
+    cluster: Cluster,
+    rights: PathBuf,
+}
+
+impl Beside {
+    async fn start(gates: &str) -> Result<Self> {
+        let cluster = Cluster::start(Options::default()).await?;
+        peers::install_crds(&cluster.plane).await?;
+        let beside = Self { rights: rights(&cluster).await?, cluster };
+        beside.karpenter(gates).await?;
+        for mut object in workload::open_pool() {
+            if object["kind"] == "NodePool" {
+                object["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
+            }
+            beside.cluster.apply(object).await?;
+        }
+        beside.cluster.pool_says("general", "Ready", "True").await?;
+        Ok(beside)
+    }
+
+    async fn karpenter(&self, gates: &str) -> Result<()> {
+        let gates: &[_] = if gates.is_empty() { &[] } else { &[("FEATURE_GATES", gates)] };
+        let ports = peers::run(&self.cluster.plane, Peer::Karpenter, gates).await?;
+        peers::wait_for_leader(&self.cluster.plane).await?;
+        // Its ports stay taken as long as the test runs.
+        std::mem::forget(ports);
+        Ok(())
+    }
+
+    async fn companion(&self, args: &[&str]) -> Result<Operator<'_>> {
+        // A lone node is always rather full; room for that would stand for good.
+        let always =
+            ["--mode=companion", "--system-namespace=kube-system", "--proactive-scaleup-threshold=1"];
+        let args = [&always, args].concat();
+        let operator = self.cluster.run_as(&self.rights, "companion", &args)?;
+        operator.ready().await?;
+        Ok(operator)
+    }
+
+    fn placeholders(&self) -> Api<Pod> {
+        Api::namespaced(self.cluster.plane.client(), NAMESPACE)
+    }
+
+    async fn n_placeholders(&self) -> Result<usize> {
+        Ok(self.placeholders().list(&ListParams::default()).await?.items.len())
+    }
+
+    /// Waits until some placeholders stand.
+    async fn shown(&self) -> Result<()> {
+        eventually("placeholders", async || Ok(self.n_placeholders().await? > 0)).await
+    }
+
+    /// Waits until no placeholder is left.
+    async fn cleared(&self) -> Result<()> {
+        eventually("the end of all placeholders", async || Ok(self.n_placeholders().await? == 0)).await
+    }
+
+    fn buffers(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer");
+        Api::namespaced_with(self.cluster.plane.client(), NAMESPACE, &ApiResource::from_gvk(&kind))
+    }
+}
+
+/// Gives a user the rights that the chart gives a companion, and no others.
+async fn rights(cluster: &Cluster) -> Result<PathBuf> {
+    let name = "headstart-companion";
+    let user = format!("system:serviceaccount:kube-system:{name}");
+    let meta = |namespace: Option<&str>| json!({"name": name, "namespace": namespace});
+    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}]);
+    let role = |kind: &str, namespace: Option<&str>, rules: Value| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": meta(namespace), "rules": rules});
+    let binding = |kind: &str, to: &str, namespace: Option<&str>| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": meta(namespace), "roleRef": {"apiGroup": GROUP, "kind": to, "name": name}, "subjects": subjects});
+    let leases =
+        json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}]);
+    cluster
+        .apply_all([
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+            role("ClusterRole", None, serde_saphyr::from_str(CLUSTER_RULES)?),
+            binding("ClusterRoleBinding", "ClusterRole", None),
+            role("Role", Some(NAMESPACE), serde_saphyr::from_str(NAMESPACE_RULES)?),
+            binding("RoleBinding", "Role", Some(NAMESPACE)),
+            role("Role", Some("kube-system"), leases),
+            binding("RoleBinding", "Role", Some("kube-system")),
+        ])
+        .await?;
+    cluster.plane.kubeconfig_for(&user, &["system:serviceaccounts", "system:authenticated"])
+}
+
+/// When claims, and pods of the default namespace, were first seen, and when those pods first ran.
+#[derive(Default)]
+struct Seen {
+    claims: BTreeMap<String, Instant>,
+    pods: BTreeMap<String, (Instant, Option<Instant>)>,
+}
+
+/// Notes what is seen until it is dropped.
+struct Notes {
+    seen: Arc<Mutex<Seen>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Notes {
+    fn take(cluster: &Cluster) -> Self {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (noted, mut claims) = (Arc::clone(&seen), watch(cluster.claims()));
+        let of_claims = tokio::spawn(async move {
+            loop {
+                if let Ok(Some(claim)) = claims.try_next().await {
+                    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                    noted.claims.entry(claim.uid().unwrap_or_default()).or_insert_with(Instant::now);
+                }
+            }
+        });
+        let (noted, mut pods) = (Arc::clone(&seen), watch(cluster.pods()));
+        let of_pods = tokio::spawn(async move {
+            loop {
+                if let Ok(Some(pod)) = pods.try_next().await {
+                    let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
+                    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                    let pod =
+                        noted.pods.entry(pod.uid().unwrap_or_default()).or_insert((Instant::now(), None));
+                    if phase.as_deref() == Some("Running") {
+                        pod.1.get_or_insert_with(Instant::now);
+                    }
+                }
+            }
+        });
+        Self { seen, tasks: [of_claims, of_pods] }
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn watch<K>(api: Api<K>) -> futures::stream::BoxStream<'static, watcher::Result<K>>
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    watcher(api, watcher::Config::default()).default_backoff().applied_objects().boxed()
+}
+
+/// What a step of a Deployment was like.
+#[derive(Debug)]
+struct Step {
+    n_claims: usize,
+    first_claim: Duration,
+    last_claim: Duration,
+    waits: Vec<Duration>,
+}
+
+impl Step {
+    fn wait(&self, percent: usize) -> Duration {
+        percentile(&self.waits, percent).unwrap_or_default()
+    }
+
+    fn row(&self, name: &str) -> String {
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+        format!(
+            "{name:<18} {:>6} {:>12} {:>12} {:>10} {:>10}",
+            self.n_claims,
+            seconds(self.first_claim),
+            seconds(self.last_claim),
+            seconds(self.wait(50)),
+            seconds(self.wait(95)),
+        )
+    }
+}
+
+/// Scales a Deployment from nothing, and waits until all of it runs.
+async fn step(cluster: &Cluster, n: usize) -> Result<Step> {
+    let notes = Notes::take(cluster);
+    let start = Instant::now();
+    cluster.apply(deployment(n)).await?;
+    cluster.running(n).await?;
+    let seen = notes.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let times: Vec<Duration> = seen.claims.values().map(|at| at.duration_since(start)).collect();
+    Ok(Step {
+        n_claims: times.len(),
+        first_claim: times.iter().min().copied().context("nothing was bought")?,
+        last_claim: times.iter().max().copied().unwrap_or_default(),
+        waits: seen
+            .pods
+            .values()
+            .filter_map(|(came, ran)| Some(ran.as_ref()?.duration_since(*came)))
+            .collect(),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn karpenter_buys_earlier_with_a_companion_and_pods_wait_no_longer() -> Result<()> {
+    let n = number("PODS", 300);
+    let alone = {
+        let beside = Beside::start("").await?;
+        step(&beside.cluster, n).await?
+    };
+    let beside = Beside::start("").await?;
+    let companion = beside.companion(&["--companion-with=placeholders"]).await?;
+    let led = step(&beside.cluster, n).await.with_context(|| companion.log())?;
+    println!("{n} pods             claims  first claim   last claim   wait p50   wait p95");
+    println!("{}", alone.row("Karpenter"));
+    println!("{}", led.row("with a companion"));
+    beside.cleared().await.with_context(|| companion.log())?;
+
+    ensure!(led.last_claim < alone.last_claim, "the last claim comes after {:?}", led.last_claim);
+    let slack = alone.wait(95) / 4 + Duration::from_secs(2);
+    ensure!(led.wait(95) < alone.wait(95) + slack, "pods wait {:?} at p95", led.wait(95));
+    let metrics = companion.get("metrics", "/metrics")?.1;
+    let made = metrics.lines().find(|line| line.starts_with("headstart_proactive_placeholders_total"));
+    ensure!(made.is_some(), "it made no placeholders:\n{}", companion.log());
+
+    // Whoever ends in peace leaves nothing behind.
+    beside.cluster.apply(named_deployment("more", 100, &json!({}))).await?;
+    beside.shown().await?;
+    companion.end().await?;
+    beside.cleared().await?;
+    let owners: Api<ConfigMap> = Api::namespaced(beside.cluster.plane.client(), NAMESPACE);
+    ensure!(owners.get_opt("headstart-companion").await?.is_none(), "the owner is left");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_though_either_is_killed_in_the_middle() -> Result<()> {
+    let n = number("PODS", 300) / 3;
+    let beside = Beside::start("").await?;
+    let companion = beside.companion(&["--companion-with=placeholders"]).await?;
+    beside.cluster.apply(deployment(n)).await?;
+    beside.shown().await.with_context(|| companion.log())?;
+    companion.kill()?;
+    eventually("its end", async || Ok(beside.cluster.plane.exited("companion")?.is_some())).await?;
+    let left = beside.n_placeholders().await?;
+    ensure!(left > 0, "it was killed too late");
+    let companion = beside.companion(&["--companion-with=placeholders"]).await?;
+    beside.cluster.running(n).await.with_context(|| companion.log())?;
+    beside.cleared().await.with_context(|| companion.log())?;
+
+    beside.cluster.apply(named_deployment("more", n, &json!({}))).await?;
+    beside.shown().await.with_context(|| companion.log())?;
+    beside.cluster.plane.with_process(Peer::Karpenter.name(), Process::kill)?;
+    eventually("its end", async || Ok(beside.cluster.plane.exited(Peer::Karpenter.name())?.is_some()))
+        .await?;
+    beside.karpenter("").await?;
+    beside.cluster.running(2 * n).await.with_context(|| companion.log())?;
+    beside.cleared().await.with_context(|| companion.log())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_karpenter_looks_after_buffers_they_are_used_and_go_again() -> Result<()> {
+    let n = number("PODS", 300) / 2;
+    let beside = Beside::start("CapacityBuffer=true").await?;
+    let companion = beside.companion(&[]).await?;
+    eventually("an answer to its question", async || {
+        Ok(!companion.said("CapacityBuffers are looked after").is_empty())
+    })
+    .await
+    .with_context(|| companion.log())?;
+    beside.cluster.apply(deployment(n)).await?;
+    let mut n_pods = 0;
+    let mut most = 0;
+    eventually("a buffer", async || {
+        n_pods += beside.n_placeholders().await?;
+        for buffer in beside.buffers().list(&ListParams::default()).await? {
+            most = most.max(buffer.data["spec"]["replicas"].as_u64().unwrap_or(0));
+        }
+        Ok(most > 0)
+    })
+    .await
+    .with_context(|| companion.log())?;
+    beside.cluster.running(n).await.with_context(|| companion.log())?;
+    n_pods += beside.n_placeholders().await?;
+    ensure!(n_pods == 0, "placeholders were made as well");
+    println!("{n} pods: a buffer of {most} stood for them");
+    eventually("the end of all buffers", async || {
+        Ok(beside.buffers().list(&ListParams::default()).await?.items.is_empty())
+    })
+    .await
+    .with_context(|| companion.log())
+}
