@@ -26,7 +26,7 @@ impl Story {
         plan.steps.clear();
         // Nothing goes wrong, so that the storm need not end.
         plan.storm_ms = u64::MAX / 2;
-        let catalog = verdict::catalog(&plan).unwrap();
+        let catalog = verdict::catalog(&plan).expect("KWOK has a catalogue");
         Self(World::new(Arc::new(plan), catalog, &brain::engine, false))
     }
 

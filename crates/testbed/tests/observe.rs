@@ -233,7 +233,7 @@ fn quantile(waits: &Value, share: f64) -> Result<f64> {
 }
 
 fn close(what: &str, told: f64, seen: f64, most: f64) {
-    println!("{what}: told {told:.2}, seen {seen:.2}");
+    eprintln!("{what}: told {told:.2}, seen {seen:.2}");
     assert!((told - seen).abs() <= most, "{what}: told {told}, seen {seen}");
 }
 

@@ -76,7 +76,8 @@ fn ask(rest: &str) -> anyhow::Result<String> {
 fn exchange(mut stream: TcpStream, authority: &str) -> anyhow::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /observations HTTP/1.0\r\nHost: {authority}\r\nConnection: close\r\n\r\n")?;
+    let request = format!("GET /observations HTTP/1.0\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(MOST).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;

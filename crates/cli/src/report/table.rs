@@ -1,5 +1,6 @@
 //! A report as a table.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use headstart_engine::observation::History;
@@ -50,13 +51,13 @@ pub(crate) fn scope(history: &History, figures: &Figures) -> String {
         figures.bound,
     );
     if figures.missed > 0 {
-        text += &format!("; {} for pods that never came", figures.missed);
+        let _ = write!(text, "; {} for pods that never came", figures.missed);
     }
     if figures.overdue > 0 {
-        text += &format!("; {} with pods that found no node", figures.overdue);
+        let _ = write!(text, "; {} with pods that found no node", figures.overdue);
     }
     if !history.catalog.is_empty() {
-        text += &format!("; prices of {}", history.catalog);
+        let _ = write!(text, "; prices of {}", history.catalog);
     }
     text + "."
 }
@@ -87,7 +88,9 @@ pub(crate) fn sides(figures: &Figures) -> Vec<Vec<String>> {
     number("cost now", figures.real.now, figures.would.now, an_hour);
     number("cost so far", figures.real.spent, figures.would.spent, dollars);
     if !figures.compares {
-        rows.iter_mut().for_each(|row| row.truncate(2));
+        for row in &mut rows {
+            row.truncate(2);
+        }
         rows.remove(0);
         rows.retain(|row| row[0] != "first node, median");
     }

@@ -168,7 +168,7 @@ fn types(
     of: impl Fn(&Sample) -> &BTreeMap<String, u32>,
 ) -> Plot {
     let mut most: BTreeMap<&str, u32> = BTreeMap::new();
-    for (kind, count) in history.samples.iter().flat_map(|sample| of(sample)) {
+    for (kind, count) in history.samples.iter().flat_map(&of) {
         let known = most.entry(kind).or_default();
         *known = (*known).max(*count);
     }

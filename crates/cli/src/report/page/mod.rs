@@ -77,10 +77,10 @@ pub(super) fn tools(page: &mut String, name: &str, csv: &str) {
             }
         }
     }
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<p class=\"tools\"><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{data}\">CSV</a> \
-         <button type=\"button\" data-copy>Copy</button></p>\n"
+         <button type=\"button\" data-copy>Copy</button></p>"
     );
 }
 
@@ -192,9 +192,9 @@ fn one(page: &mut String, decision: &Decision, figures: &Figures) {
     let an_hour = |amount: f64| format!("{}/h", dollars(amount));
     let (would, real) = (&decision.would, &decision.real);
     if !figures.compares {
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<p class=\"ours\">{} · {}{}</p></li>\n",
+            "<p class=\"ours\">{} · {}{}</p></li>",
             escape(&figures::nodes(&would.nodes)),
             an_hour(would.dollars),
             p95(real)

@@ -66,9 +66,9 @@ impl Plot {
             let _ = write!(page, "<span style=\"bottom:{at:.2}%\">{}</span>", escape(&(self.say)(*value)));
         }
         page.push_str("</div>\n");
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\n",
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
             escape(&self.title)
         );
         for value in &lines {
@@ -86,14 +86,14 @@ impl Plot {
                     .enumerate()
                     .map(|(at, (when, value))| (*when, value + floor.get(at).map_or(0.0, |below| below.1)))
                     .collect();
-                let mut path = steps(&sum, last, &x, &y);
+                let mut path = steps(&sum, last, x, y);
                 for (when, value) in backwards(&floor, &sum, last) {
                     let _ = write!(path, "L{:.1} {:.1}", x(when), y(value));
                 }
                 let _ = writeln!(page, "<path class=\"area {}\" d=\"{path}Z\"/>", series.color);
                 floor = sum;
             } else {
-                let path = steps(&series.points, last, &x, &y);
+                let path = steps(&series.points, last, x, y);
                 let _ = writeln!(page, "<path class=\"line {}\" d=\"{path}\"/>", series.color);
             }
         }
