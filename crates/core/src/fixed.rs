@@ -21,6 +21,11 @@ impl Count {
         self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.kept + self.going))
     }
 
+    /// Whether the limit never leaves room for a node beside the one that it replaces.
+    pub fn is_tight(&self) -> bool {
+        self.limit.is_some_and(|limit| limit <= self.replicas)
+    }
+
     /// How many claims there are too few.
     pub const fn missing(&self) -> u64 {
         self.replicas.saturating_sub(self.kept)

@@ -45,7 +45,8 @@ impl Pass<'_> {
             let frees = self.holds_one_of(member, &offered);
             (frees, Why::ReservationsFull, TerminateFirst::NoReservedCapacity)
         } else if fixed.count.room() <= swapped {
-            (true, Why::AtNodeLimit, TerminateFirst::StaticAtLimit)
+            // Room that others will leave is waited for.
+            (fixed.count.is_tight(), Why::AtNodeLimit, TerminateFirst::StaticAtLimit)
         } else {
             *self.swapped.entry(&*of.pool).or_default() += 1;
             self.take(member, reason, vec![fixed.replacement.clone()], None);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headstart_api::conditions::nodeclaim as condition;
 use headstart_core::labels::WellKnown;
 use headstart_core::quantity::Quantity;
 use headstart_core::resources::{NODES, Resources};
@@ -25,7 +26,11 @@ pub(crate) fn exceeded(
     types: &Arc<Types>,
     well_known: &WellKnown,
 ) -> Option<String> {
-    let limits = store.pools.get(claim.pool())?.spec.limits.as_ref()?;
+    let pool = store.pools.get(claim.pool())?;
+    if pool.spec.replicas.is_some_and(|replicas| is_one_too_many(claim, replicas, store)) {
+        return Some(NODES.to_owned());
+    }
+    let limits = pool.spec.limits.as_ref()?;
     let takes = |one: &Claim| {
         let mut takes = Arc::unwrap_or_clone(pools::capacity(one, store));
         if let Some(launch) = machines.launched.get(&one.metadata.uid).filter(|_| takes.is_empty()) {
@@ -51,4 +56,13 @@ pub(crate) fn exceeded(
     of_pool.filter(is_before).for_each(|one| total.add(&takes(one)));
     let mut limits = limits.iter().filter_map(|(name, limit)| Some((name, limit.0.parse().ok()?)));
     limits.find(|(name, limit)| total.get(name) > *limit).map(|(name, _)| name.clone())
+}
+
+/// Whether a pool that keeps a number of nodes has as many without a claim that is not launched yet.
+fn is_one_too_many(claim: &Claim, replicas: i64, store: &Store) -> bool {
+    let stays = |one: &&Claim| {
+        one.pool() == claim.pool() && !one.is_leaving() && !one.is(condition::DISRUPTION_REASON)
+    };
+    let others = store.claims.values().filter(stays).filter(|one| one.is_launched());
+    i64::try_from(others.count()).is_ok_and(|others| others >= replicas)
 }

@@ -41,6 +41,8 @@ pub(crate) struct Fixed {
     doomed: BTreeSet<String>,
     /// Pools from which nothing could be launched.
     failures: Strikes<String>,
+    /// Pools of which it was said that their limit is reached.
+    full: BTreeSet<String>,
 }
 
 impl Fixed {
@@ -50,6 +52,7 @@ impl Fixed {
             agenda: Agenda::default(),
             doomed: BTreeSet::new(),
             failures: Strikes::new(PAUSES, settings.seed),
+            full: BTreeSet::new(),
         }
     }
 
@@ -124,10 +127,16 @@ impl Fixed {
         } else {
             Vec::new()
         };
-        match step(&count, &seats) {
+        let step = step(&count, &seats);
+        if step != Step::Full {
+            self.full.remove(name);
+        }
+        match step {
             Step::Settled => {}
             Step::Full => {
-                tell(name, "no room for more nodes within limits.nodes", count.kept, count.replicas, out);
+                if self.full.insert(name.to_owned()) {
+                    tell(name, "no room for more nodes within limits.nodes", count.kept, count.replicas, out);
+                }
                 return LOOK_FULL;
             }
             // COMPAT: scaling down waits for nothing, scaling up for the pool to be ready (v1.15, `static.provisioning`).
