@@ -123,7 +123,8 @@ fn is_sold(ground: &Ground, pool: &Value) -> bool {
     })
 }
 
-/// Whether there will always be something to do: nodes that expire, or pods or static pools for which there is no capacity.
+/// Whether there will always be something to do: nodes that expire, pods or static pools for which there is no capacity, or
+/// jobs that are not through yet.
 pub fn restless(ground: &Ground) -> bool {
     let thirsty = |pod: &Value| waits(pod) && !possible(ground, pod, true) && possible(ground, pod, false);
     let lacks = |pool: &Value| {
@@ -133,6 +134,14 @@ pub fn restless(ground: &Ground) -> bool {
     ground.plan.pools.iter().any(|pool| pool.expire_after_s.is_some())
         || ground.api.all(Kind::Pod).any(|(_, pod)| thirsty(pod))
         || ground.api.all(Kind::NodePool).any(|(_, pool)| lacks(pool))
+        || ground.api.all(Kind::Pod).any(|(_, pod)| works(ground, pod))
+}
+
+/// Whether a pod runs that will end by itself.
+fn works(ground: &Ground, pod: &Value) -> bool {
+    let ends = |kind: WorkloadKind| matches!(kind, WorkloadKind::Job | WorkloadKind::Cron { .. });
+    let is_of = |w: &WorkloadPlan| ends(w.kind) && label(pod, "app") == Some(&w.name);
+    text(pod, "/status/phase") == "Running" && ground.plan.workloads.iter().any(is_of)
 }
 
 /// Whether a pod waits for a node.

