@@ -60,11 +60,12 @@ async fn scale(cluster: &Cluster, name: &str, replicas: usize) -> Result<()> {
     Ok(())
 }
 
+/// How many pods of an app run, or have run to their end: kwok lets those of Jobs end at once.
 async fn n_running(cluster: &Cluster, app: &str) -> Result<usize> {
     let pods = cluster.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?;
     let runs = |pod: &&Pod| {
-        pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
-            && pod.metadata.deletion_timestamp.is_none()
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Running" | "Succeeded")) && pod.metadata.deletion_timestamp.is_none()
     };
     Ok(pods.items.iter().filter(runs).count())
 }
