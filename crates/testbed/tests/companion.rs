@@ -223,8 +223,12 @@ async fn step(cluster: &Cluster, n: usize) -> Result<Step> {
     })
 }
 
+/// What is compared should not be disturbed by another cluster on the same cores.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[tokio::test(flavor = "multi_thread")]
 async fn karpenter_buys_earlier_with_a_companion_and_pods_wait_no_longer() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let n = number("PODS", 300);
     let alone = {
         let beside = Beside::start("").await?;
@@ -257,6 +261,7 @@ async fn karpenter_buys_earlier_with_a_companion_and_pods_wait_no_longer() -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_though_either_is_killed_in_the_middle() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let n = number("PODS", 300) / 3;
     let beside = Beside::start("").await?;
     let companion = beside.companion(&["--companion-with=placeholders"]).await?;
@@ -282,6 +287,7 @@ async fn nothing_is_left_though_either_is_killed_in_the_middle() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_karpenter_looks_after_buffers_they_are_used_and_go_again() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let n = number("PODS", 300) / 2;
     let beside = Beside::start("CapacityBuffer=true").await?;
     let companion = beside.companion(&[]).await?;

@@ -96,8 +96,12 @@ async fn claims_by(cluster: &Cluster, source: &str) -> Result<Vec<DynamicObject>
     Ok(claims.into_iter().filter(is_by).collect())
 }
 
+/// What is compared should not be disturbed by another cluster on the same cores.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[tokio::test(flavor = "multi_thread")]
 async fn real_pods_take_the_place_of_placeholders_and_the_room_is_made_again() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let cluster = cluster(small_nodes()).await?;
     let operator = ahead(&cluster, &[]).await?;
     cluster.apply_all(example("placeholder-deployment.yaml")?).await?;
@@ -110,6 +114,7 @@ async fn real_pods_take_the_place_of_placeholders_and_the_room_is_made_again() -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_is_there_when_a_job_wants_it() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let cluster = cluster(workload::open_pool()).await?;
     let operator = ahead(&cluster, &["--catalog=aws"]).await?;
     cluster.apply_all(example("gpu-placeholder.yaml")?).await?;
@@ -129,6 +134,7 @@ async fn a_gpu_is_there_when_a_job_wants_it() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_autoscaler_of_pods_asks_for_and_large_steps_are_foreseen() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let cluster = cluster(workload::open_pool()).await?;
     let operator = ahead(&cluster, &[]).await?;
     cluster.apply_all(example("hpa-example.yaml")?).await?;
@@ -150,6 +156,7 @@ async fn what_an_autoscaler_of_pods_asks_for_and_large_steps_are_foreseen() -> R
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buffer_becomes_room_and_a_run_finds_its_nodes() -> Result<()> {
+    let _alone = ALONE.lock().await;
     let cluster = cluster(workload::open_pool()).await?;
     let operator = ahead(&cluster, &[]).await?;
     cluster.apply_all(example("buffer.yaml")?).await?;
