@@ -225,3 +225,40 @@ fn a_buffer_is_room_that_stays_serves_a_burst_is_filled_again_and_goes() {
     story.pass(3 * HOUR);
     assert_eq!((story.nodes("general"), story.running("general-app")), (5, 5), "nobody wants room any more");
 }
+
+#[test]
+fn room_that_is_saved_and_bought_again_is_not_saved_for_ever() {
+    for (search, threshold) in [(true, 55), (false, 80)] {
+        let mut plan = empty_plan();
+        plan.types = 6;
+        plan.pools.push(PoolPlan {
+            name: "general".to_owned(),
+            consolidate_after_s: Some(30),
+            ..PoolPlan::default()
+        });
+        plan.knobs.search = search;
+        plan.knobs.ahead = Some(Ahead { threshold, cents: None });
+        let app = |name: &str, cpu_m, memory_mi| WorkloadPlan {
+            name: name.to_owned(),
+            cpu_m,
+            memory_mi,
+            grace_s: 5,
+            ..WorkloadPlan::default()
+        };
+        plan.workloads = vec![app("large", 43, 3110), app("small", 124, 488), app("shrinks", 950, 588)];
+        let mut story = Story::new(plan);
+        for (workload, to) in [(0, 25), (1, 3), (2, 14)] {
+            story.0.act(&Deed::Scale { workload, to });
+        }
+        story.pass(10 * MINUTE);
+        story.0.act(&Deed::Scale { workload: 2, to: 4 });
+
+        // A plan moves a pod to a node that is half full, and kube-scheduler to the one that is kept free.
+        story.pass(2 * HOUR);
+        let before = story.made(Kind::NodeClaim);
+        story.pass(10 * HOUR);
+        let bought = story.made(Kind::NodeClaim) - before;
+        // It is tried again after half an hour, an hour, two and so on.
+        assert!(bought <= 20, "search {search}: {bought} nodes bought in ten hours in which nothing happens");
+    }
+}

@@ -215,6 +215,7 @@ impl Churned {
             pool: self.pool().name.clone(),
             consolidation: Consolidation::WhenEmptyOrUnderutilized,
             consolidates: true,
+            is_in_vain: false,
             size: Size::ByNeed,
             known: self.machines.len() as u32,
             budgets: vec![Budget { reasons: None, nodes: Limit::Percent(BUDGET), window: None }],

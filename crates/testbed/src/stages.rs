@@ -25,6 +25,9 @@ pub(crate) fn write(path: &Path, options: &Stages) -> Result<()> {
     ] {
         set_delay(&mut stages, name, delay);
     }
+    if !options.node_ready_after.is_zero() {
+        register_before_ready(&mut stages);
+    }
     let documents: Vec<String> = stages.iter().map(|stage| format!("---\n{stage}\n")).collect();
     std::fs::write(path, documents.concat()).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -36,6 +39,25 @@ fn set_delay(stages: &mut [Value], name: &str, delay: Duration) {
     for stage in stages.iter_mut().filter(|stage| stage["metadata"]["name"] == name) {
         stage["spec"]["delay"] = json!({"durationMilliseconds": delay.as_millis() as u64});
     }
+}
+
+/// Lets nodes say that they are not ready first, as a kubelet does: without a word about it, pods are bound to them at once.
+fn register_before_ready(stages: &mut Vec<Value>) {
+    let is_ready = r#".status.conditions.[] | select( .type == "Ready" ) | .status"#;
+    let unready = "conditions:\n- type: Ready\n  status: 'False'\n  reason: KubeletNotReady\n  message: ''\n  \
+                   lastHeartbeatTime: {{ Now | Quote }}\n  lastTransitionTime: {{ Now | Quote }}\n";
+    for stage in stages.iter_mut().filter(|stage| stage["metadata"]["name"] == "node-initialize") {
+        let unready = json!({"key": is_ready, "operator": "In", "values": ["False"]});
+        stage["spec"]["selector"]["matchExpressions"] = json!([unready]);
+    }
+    stages.push(json!({
+        "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "node-registers"},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": "Node"},
+            "selector": {"matchExpressions": [{"key": is_ready, "operator": "DoesNotExist"}]},
+            "next": {"statusTemplate": unready},
+        },
+    }));
 }
 
 fn read(files: Asset) -> Result<Vec<Value>> {

@@ -17,7 +17,7 @@ use headstart_testbed::peers::{self, Peer};
 use headstart_testbed::reaction::percentile;
 use headstart_testbed::{Options, Process, workload};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
@@ -88,6 +88,18 @@ impl Beside {
     /// Waits until no placeholder is left.
     async fn cleared(&self) -> Result<()> {
         eventually("the end of all placeholders", async || Ok(self.n_placeholders().await? == 0)).await
+    }
+
+    /// Deletes claims that were launched and have no node: Karpenter's KWOK provider forgets the nodes that it was about to
+    /// make when it was killed, and Karpenter itself waits for them a quarter of an hour.
+    async fn give_up_forgotten(&self) -> Result<()> {
+        for claim in self.cluster.claims().list(&ListParams::default()).await? {
+            let Some(instance) = claim.data["status"]["providerID"].as_str() else { continue };
+            if self.cluster.nodes().get_opt(instance.trim_start_matches("kwok://")).await?.is_none() {
+                self.cluster.claims().delete(&claim.name_any(), &DeleteParams::default()).await?;
+            }
+        }
+        Ok(())
     }
 
     fn buffers(&self) -> Api<DynamicObject> {
@@ -280,6 +292,7 @@ async fn nothing_is_left_though_either_is_killed_in_the_middle() -> Result<()> {
     beside.cluster.plane.with_process(Peer::Karpenter.name(), Process::kill)?;
     eventually("its end", async || Ok(beside.cluster.plane.exited(Peer::Karpenter.name())?.is_some()))
         .await?;
+    beside.give_up_forgotten().await?;
     beside.karpenter("").await?;
     beside.cluster.running(2 * n).await.with_context(|| companion.log())?;
     beside.cleared().await.with_context(|| companion.log())

@@ -1,29 +1,33 @@
 //! An observer beside the real Karpenter: what it reports is what happened, and what it says would have happened does.
+//!
+//! With `QUIET=1`, on a machine that does nothing else, what it says of waiting must be right to the second as well.
+
+#[expect(dead_code, reason = "other tests use the rest of it")]
+#[path = "operator/harness.rs"]
+mod harness;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use headstart_testbed::binaries::{self, Binary};
 use headstart_testbed::peers::{self, Peer};
-use headstart_testbed::{ControlPlane, Options, Program, Stages, http, workload};
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use headstart_testbed::{Component, Options, Stages, workload};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::core::ApiResource;
+use kube::ResourceExt;
+use kube::api::ListParams;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use harness::{Cluster, deployment, eventually, number};
+
 const PODS: usize = 300;
-/// Longer than anything here takes, so that only something broken runs into it.
-const LIMIT: Duration = Duration::from_mins(5);
 /// How long a node takes to be ready.
 const NODE_READY: Duration = Duration::from_secs(3);
 /// Karpenter's KWOK provider and ours write a node's price on this label, in dollars an hour.
@@ -44,8 +48,8 @@ struct Burst {
     /// Milliseconds from its begin to the first and the last claim.
     first: i64,
     last: i64,
-    /// Seconds that half, nearly all and all pods waited at most.
-    waits: [f64; 3],
+    /// Seconds that half and nearly all pods waited at most.
+    waits: [f64; 2],
     dollars: f64,
     begin: i64,
 }
@@ -60,10 +64,10 @@ fn now() -> i64 {
 }
 
 impl Watches {
-    fn start(plane: &ControlPlane) -> Self {
+    fn start(cluster: &Cluster) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut tasks = JoinSet::new();
-        let (pods, noted) = (Api::<Pod>::default_namespaced(plane.client()), Arc::clone(&seen));
+        let (pods, noted) = (cluster.pods(), Arc::clone(&seen));
         tasks.spawn(async move {
             let mut pods = std::pin::pin!(watcher(pods, watcher::Config::default()).default_backoff());
             while let Some(event) = pods.next().await {
@@ -77,7 +81,7 @@ impl Watches {
                 }
             }
         });
-        let (claims, noted) = (claims(plane), Arc::clone(&seen));
+        let (claims, noted) = (cluster.claims(), Arc::clone(&seen));
         tasks.spawn(async move {
             let mut claims = std::pin::pin!(watcher(claims, watcher::Config::default()).default_backoff());
             while let Some(event) = claims.next().await {
@@ -96,39 +100,11 @@ impl Watches {
     }
 }
 
-fn claims(plane: &ControlPlane) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim"));
-    Api::all_with(plane.client(), &resource)
-}
-
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        let state = is_so().await;
-        if matches!(state, Ok(true)) {
-            return Ok(());
-        }
-        ensure!(start.elapsed() < LIMIT, "waited in vain for {what}; last: {state:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-async fn apply(plane: &ControlPlane, object: Value) -> Result<()> {
-    let object: DynamicObject = serde_json::from_value(object)?;
-    let types = object.types.clone().context("an object has no type")?;
-    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
-    let api: Api<DynamicObject> = match object.namespace() {
-        Some(namespace) => Api::namespaced_with(plane.client(), &namespace, &resource),
-        None => Api::all_with(plane.client(), &resource),
-    };
-    api.patch(&object.name_any(), &PatchParams::apply("test").force(), &Patch::Apply(&object)).await?;
-    Ok(())
-}
-
 /// The rights that the chart gives an observer.
 fn rights() -> Result<Vec<Value>> {
     let chart = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../charts/headstart");
-    let args = ["template", "headstart", chart.to_str().context("a path")?, "--namespace", "kube-system"];
+    let args =
+        ["template", "headstart-observe", chart.to_str().context("a path")?, "--namespace", "kube-system"];
     let more = ["--kube-version=1.36", "--set=settings.mode=observe"];
     let run = Command::new(binaries::ensure(Binary::Helm)?).args(args).args(more).output()?;
     ensure!(run.status.success(), "helm: {}", String::from_utf8_lossy(&run.stderr));
@@ -146,32 +122,17 @@ fn calm_pool() -> Vec<Value> {
     objects
 }
 
-fn deployment(replicas: usize) -> Value {
-    let container =
-        json!({"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}});
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "burst", "namespace": "default"},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": "burst"}},
-            "template": {
-                "metadata": {"labels": {"app": "burst"}},
-                "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
-            },
-        },
-    })
-}
-
 /// Makes the pods, waits until all have a node, and tells what the test saw.
-async fn burst(plane: &ControlPlane) -> Result<Burst> {
-    let watches = Watches::start(plane);
+async fn burst(cluster: &Cluster) -> Result<Burst> {
+    let watches = Watches::start(cluster);
     // Whatever was there before has been seen, which is nothing.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begin = now();
-    apply(plane, deployment(PODS)).await?;
+    cluster.apply(deployment(PODS)).await?;
     let bound = || watches.seen().pods.values().filter(|(_, bound)| bound.is_some()).count();
     eventually("all pods to have a node", async || Ok(bound() == PODS)).await?;
 
-    let nodes = Api::<Node>::all(plane.client()).list(&ListParams::default()).await?;
+    let nodes = cluster.nodes().list(&ListParams::default()).await?;
     let price = |node: &Node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok();
     let seen = watches.seen();
     let mut waits: Vec<f64> =
@@ -182,54 +143,63 @@ async fn burst(plane: &ControlPlane) -> Result<Burst> {
     Ok(Burst {
         first: made().min().context("no claim")? - begin,
         last: made().max().context("no claim")? - begin,
-        waits: [at(0.5), at(0.95), at(1.0)],
+        waits: [at(0.5), at(0.95)],
         dollars: nodes.iter().filter_map(price).sum(),
         begin,
     })
 }
 
-async fn ready_pool(plane: &ControlPlane) -> Result<()> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
-    let pools: Api<DynamicObject> = Api::all_with(plane.client(), &resource);
-    eventually("a ready NodePool", async || {
-        let pool = pools.get("general").await?;
-        let conditions = pool.data["status"]["conditions"].as_array();
-        Ok(conditions.into_iter().flatten().any(|each| each["type"] == "Ready" && each["status"] == "True"))
-    })
-    .await
+/// What decisions come to together, of what was done or would have been.
+struct Told {
+    first: i64,
+    last: i64,
+    /// How many pods waited so many tenths of a second.
+    waits: BTreeMap<u64, u64>,
+    dollars: f64,
 }
 
-/// The port of an operator that says so in its log.
-async fn port(plane: &ControlPlane, name: &str, what: &str) -> Result<u16> {
-    let mut port = None;
-    let told = eventually("a port", async || {
-        let log = std::fs::read_to_string(plane.log(name))?;
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.into_iter().find(|line| line["message"] == format!("listening for {what}"));
-        port = line.and_then(|line| line["port"].as_str()?.parse().ok());
-        Ok(port.is_some())
-    });
-    told.await?;
-    port.context("it does not listen")
-}
-
-/// How many seconds a share of the pods waited at most, by a report.
-fn quantile(waits: &Value, share: f64) -> Result<f64> {
-    let all = waits.as_object().context("waits")?;
-    let mut all: Vec<(f64, f64)> = all
-        .iter()
-        .map(|(tenths, count)| Ok((tenths.parse::<f64>()? / 10.0, count.as_f64().context("a count")?)))
-        .collect::<Result<_>>()?;
-    all.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let rank = (all.iter().map(|(_, count)| count).sum::<f64>() * share).ceil().max(1.0);
-    let mut passed = 0.0;
-    for (seconds, count) in all {
-        passed += count;
-        if passed >= rank {
-            return Ok(seconds);
+impl Told {
+    fn of(decisions: &[Value], side: &str) -> Result<Self> {
+        let mut told = Self { first: i64::MAX, last: 0, waits: BTreeMap::new(), dollars: 0.0 };
+        for side in decisions.iter().map(|decision| &decision[side]) {
+            told.first = told.first.min(side["first"].as_i64().unwrap_or(i64::MAX));
+            told.last = told.last.max(side["last"].as_i64().unwrap_or(0));
+            told.dollars += side["dollars"].as_f64().context("dollars")?;
+            for (tenths, count) in side["waits"].as_object().context("waits")? {
+                *told.waits.entry(tenths.parse()?).or_default() += count.as_u64().context("a count")?;
+            }
         }
+        Ok(told)
     }
-    anyhow::bail!("no pod waited")
+
+    /// How many seconds a share of the pods waited at most.
+    fn wait(&self, share: f64) -> Result<f64> {
+        let all: u64 = self.waits.values().sum();
+        let rank = ((all as f64 * share).ceil() as u64).max(1);
+        let mut passed = 0;
+        let reaches = |(_, count): &(&u64, &u64)| {
+            passed += **count;
+            passed >= rank
+        };
+        let (tenths, _) = self.waits.iter().find(reaches).context("no pod waited")?;
+        Ok(*tenths as f64 / 10.0)
+    }
+
+    /// That claims came when it says, after the begin of the burst that it tells of, and cost as much.
+    fn is_close(&self, who: &str, begin: i64, seen: &Burst, dollars_off: f64) {
+        let after = |time: i64| (time - begin) as f64 / 1000.0;
+        close(&format!("{who}: first claim"), after(self.first), seen.first as f64 / 1000.0, 1.0);
+        close(&format!("{who}: last claim"), after(self.last), seen.last as f64 / 1000.0, 1.0);
+        close(&format!("{who}: dollars an hour"), self.dollars, seen.dollars, seen.dollars * dollars_off);
+    }
+
+    /// That pods waited as long as it says, give or take so many seconds.
+    fn waits_are_close(&self, who: &str, seen: &Burst, most: f64) -> Result<()> {
+        for (share, seen) in [0.5, 0.95].into_iter().zip(seen.waits) {
+            close(&format!("{who}: wait p{:.0}", share * 100.0), self.wait(share)?, seen, most);
+        }
+        Ok(())
+    }
 }
 
 fn close(what: &str, told: f64, seen: f64, most: f64) {
@@ -237,114 +207,84 @@ fn close(what: &str, told: f64, seen: f64, most: f64) {
     assert!((told - seen).abs() <= most, "{what}: told {told}, seen {seen}");
 }
 
+/// A cluster whose nodes take a while to be ready, with a pool.
+async fn cluster() -> Result<Cluster> {
+    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
+    // Marks of nodes that are not ready are taken off at the next look at them, by default up to five seconds later.
+    let often = vec!["--node-monitor-period=500ms".to_owned()];
+    let extra_args = BTreeMap::from([(Component::ControllerManager, often)]);
+    let cluster = Cluster::start(Options { stages, extra_args, ..Options::default() }).await?;
+    peers::install_crds(&cluster.plane).await?;
+    cluster.apply_all(calm_pool()).await?;
+    Ok(cluster)
+}
+
 /// Given Karpenter as the provisioner and an observer that may only read beside it, when 300 pods come at once, then the
-/// report's figures are those of the test's own watch; and when Headstart provisions, nodes come when and for what they would
-/// have, and pods wait no longer.
+/// report's figures are those of the test's own watch; and when Headstart provisions, they are what it said they would be.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() -> Result<()> {
-    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
-    let plane = ControlPlane::start(Options { stages, ..Options::default() }).await?;
-    peers::install_crds(&plane).await?;
-    let _karpenter = peers::run(&plane, Peer::Karpenter, &[]).await?;
-    peers::wait_for_leader(&plane).await?;
-    for object in tokio::task::spawn_blocking(rights).await??.into_iter().chain(calm_pool()) {
-        apply(&plane, object).await?;
-    }
-    ready_pool(&plane).await?;
+    let there = cluster().await?;
+    let _karpenter = peers::run(&there.plane, Peer::Karpenter, &[]).await?;
+    peers::wait_for_leader(&there.plane).await?;
+    there.apply_all(tokio::task::spawn_blocking(rights).await??).await?;
+    there.pool_says("general", "Ready", "True").await?;
+    let user = "system:serviceaccount:kube-system:headstart-observe";
+    let kubeconfig = there.plane.kubeconfig_for(user, &["system:serviceaccounts", "system:authenticated"])?;
+    let args = ["--mode=observe", "--system-namespace=kube-system", THRESHOLD];
+    let observer = there.run_as(&kubeconfig, "observer", &args)?;
+    observer.ready().await?;
 
-    let headstart = match std::env::var_os(peers::HEADSTART_VARIABLE).filter(|value| !value.is_empty()) {
-        Some(path) => path.into(),
-        None => tokio::task::spawn_blocking(peers::build).await??,
-    };
-    let user = "system:serviceaccount:kube-system:headstart";
-    let kubeconfig = plane.kubeconfig_for(user, &["system:serviceaccounts", "system:authenticated"])?;
-    let run = |name: &str, args: &[&str]| {
-        let program =
-            Program::new(name, &headstart).args(["run", "--metrics-port=0", "--health-probe-port=0"]);
-        program.args(["--system-namespace=kube-system", THRESHOLD]).args(args.iter().copied())
-    };
-    plane.spawn(run("observer", &["--mode=observe", "--kubeconfig"]).args([&kubeconfig]))?;
-    let (metrics, probes) =
-        (port(&plane, "observer", "metrics").await?, port(&plane, "observer", "probes").await?);
-    let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
-    eventually("an observer that is ready", async || {
-        let lease = leases.get_opt("headstart-observe").await?;
-        let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
-        Ok(http::get(probes, "/readyz")?.0 == 200 && !holder.is_empty())
-    })
-    .await?;
-
-    let theirs = burst(&plane).await?;
+    let theirs = burst(&there).await.with_context(|| observer.log())?;
     println!("{theirs:?}");
-    let mut history = Value::Null;
-    eventually("an end of the decision", async || {
-        history = serde_json::from_str(&http::get(metrics, "/observations")?.1)?;
-        let decisions = history["decisions"].as_array().context("decisions")?;
+    let mut decisions = Vec::new();
+    eventually("an end of all decisions", async || {
+        let history: Value = serde_json::from_str(&observer.get("metrics", "/observations")?.1)?;
+        decisions.clone_from(history["decisions"].as_array().context("decisions")?);
         Ok(!decisions.is_empty() && decisions.iter().all(|decision| decision["state"] == "done"))
     })
     .await
-    .with_context(|| history["decisions"].to_string())?;
-    let decisions = history["decisions"].as_array().context("decisions")?;
-    assert_eq!(decisions.len(), 1, "{decisions:?}");
-    let decision = &decisions[0];
-    assert_eq!((&decision["pods"], &decision["bound"]), (&json!(PODS), &json!(PODS)));
-    let (real, would) = (&decision["real"], &decision["would"]);
-    let after = |time: &Value| {
-        Ok::<_, anyhow::Error>((time.as_i64().context("a time")? - theirs.begin) as f64 / 1000.0)
-    };
-    close("first claim", after(&real["first"])?, theirs.first as f64 / 1000.0, 1.0);
-    close("last claim", after(&real["last"])?, theirs.last as f64 / 1000.0, 1.0);
-    for (share, seen) in [0.5, 0.95, 1.0].into_iter().zip(theirs.waits) {
-        close("wait", quantile(&real["waits"], share)?, seen, 1.0);
-    }
-    let told = real["dollars"].as_f64().context("dollars")?;
-    close("dollars an hour", told, theirs.dollars, theirs.dollars * 0.01);
+    .with_context(|| json!(decisions).to_string())?;
+    let bound: u64 = decisions.iter().filter_map(|decision| decision["bound"].as_u64()).sum();
+    assert_eq!(bound, PODS as u64, "{decisions:?}");
+    let real = Told::of(&decisions, "real")?;
+    real.is_close("Karpenter", theirs.begin, &theirs, 0.01);
+    real.waits_are_close("Karpenter", &theirs, 1.0)?;
 
     // The table and the page are made of the same.
+    let port = observer.said("listening for metrics").pop().context("it does not listen")?["port"].clone();
+    let url = format!("http://127.0.0.1:{}", port.as_str().context("a port")?);
     let report = |args: &[&str]| {
-        let run = Command::new(&headstart).arg("report").args(args).output()?;
+        let run = Command::new(&there.headstart).arg("report").args(args).output()?;
         ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         Ok(String::from_utf8(run.stdout)?)
     };
-    let url = format!("http://127.0.0.1:{metrics}");
     let table = report(&[&url])?;
     println!("{table}");
     assert!(table.starts_with("Pods waited "), "{table}");
-    let page = plane.dir().join("report.html");
+    let page = there.plane.dir().join("report.html");
     report(&[&url, "--html", page.to_str().context("a path")?])?;
-    assert!(std::fs::read_to_string(&page)?.contains("ReplicaSet default/burst-"));
-    let text = http::get(metrics, "/metrics")?.1;
-    assert!(text.contains("headstart_observed_decisions_total{state=\"done\"} 1"), "{text}");
+    assert!(std::fs::read_to_string(&page)?.contains("ReplicaSet default/web-"));
+    let text = observer.get("metrics", "/metrics")?.1;
+    let done = format!("headstart_observed_decisions_total{{state=\"done\"}} {}", decisions.len());
+    assert!(text.contains(&done), "{text}");
     assert!(!text.contains("headstart_effects_total{"), "it has done something: {text}");
 
     // The same once more, on a cluster that is as empty as the first one was.
-    drop(plane);
-    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
-    let plane = ControlPlane::start(Options { stages, ..Options::default() }).await?;
-    peers::install_crds(&plane).await?;
-    for object in calm_pool() {
-        apply(&plane, object).await?;
-    }
-    let admin = plane.kubeconfig();
-    plane.spawn(run("provisioner", &["--enable-proactive-scaleup", "--kubeconfig"]).args([&admin]))?;
-    let probes = port(&plane, "provisioner", "probes").await?;
-    eventually("a provisioner that leads", async || {
-        let log = std::fs::read_to_string(plane.log("provisioner"))?;
-        Ok(http::get(probes, "/readyz")?.0 == 200 && log.contains("leading"))
-    })
-    .await?;
-    ready_pool(&plane).await?;
-
-    let ours = burst(&plane).await?;
+    drop(there);
+    let here = cluster().await?;
+    let provisioner = here.run("provisioner", &["--enable-proactive-scaleup", THRESHOLD])?;
+    provisioner.ready().await?;
+    here.pool_says("general", "Ready", "True").await?;
+    let ours = burst(&here).await.with_context(|| provisioner.log())?;
     println!("{ours:?}");
-    close("our first claim", after(&would["first"])?, ours.first as f64 / 1000.0, 1.0);
-    // An observer takes nodes to need as long as those of the cluster's autoscaler, so that it never promises too much.
-    for (share, seen) in [0.5, 0.95, 1.0].into_iter().zip(ours.waits) {
-        let told = quantile(&would["waits"], share)?;
-        eprintln!("our wait: told {told:.2}, seen {seen:.2}");
-        assert!(told >= seen - 1.0, "told {told}, seen {seen}");
-    }
-    let told = would["dollars"].as_f64().context("dollars")?;
-    close("our dollars an hour", told, ours.dollars, ours.dollars * 0.05);
+    let would = Told::of(&decisions, "would")?;
+    would.is_close("Headstart", theirs.begin, &ours, 0.05);
+    // How long kube-scheduler takes where others use the processors as well is nobody's promise.
+    would.waits_are_close(
+        "Headstart",
+        &ours,
+        if number("QUIET", 0) > 0 { 1.0 } else { theirs.waits[1] / 2.0 },
+    )?;
+    ensure!(ours.waits[1] < theirs.waits[1], "pods wait no less");
     Ok(())
 }

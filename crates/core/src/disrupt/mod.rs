@@ -155,6 +155,8 @@ pub struct Policy {
     pub consolidation: Consolidation,
     /// Whether nodes may be removed to save money at all.
     pub consolidates: bool,
+    /// Whether what was removed to save money had to be bought again.
+    pub is_in_vain: bool,
     /// How many nodes it has.
     pub size: Size,
     /// How many nodes may be going at once.

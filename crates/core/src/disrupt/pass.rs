@@ -357,6 +357,8 @@ impl<'a> Pass<'a> {
             Why::NotYet
         } else if is_wide && of.rests_until.is_some_and(|until| until > self.fleet.now) {
             Why::Resting
+        } else if policy.is_in_vain {
+            Why::InVain
         } else {
             return Ok(());
         };

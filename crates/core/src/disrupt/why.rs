@@ -36,6 +36,8 @@ pub enum Why {
     NotYet,
     /// It has just taken the place of another.
     Resting,
+    /// Room that was lately saved in its pool had to be bought again for pods that are expected.
+    InVain,
     /// What it is or costs is not known.
     Unpriced,
     /// The budget of its pool for this reason is used up.
@@ -97,6 +99,7 @@ impl Why {
                 | Self::Never
                 | Self::NotYet
                 | Self::Resting
+                | Self::InVain
                 | Self::Unpriced
                 | Self::TooMany
                 | Self::NotCheaper
@@ -142,6 +145,7 @@ impl fmt::Display for Why {
             Self::Never => f.write_str("NodePool has consolidation disabled"),
             Self::NotYet => f.write_str("Node isn't consolidatable yet"),
             Self::Resting => f.write_str("Node has just replaced another"),
+            Self::InVain => f.write_str("A node that the NodePool could do without had to be bought again"),
             Self::Unpriced => f.write_str("Instance type, zone or capacity type of the node is not known"),
             Self::Budget(_) => f.write_str("No allowed disruptions due to blocking budget"),
             Self::AtNodeLimit => {

@@ -32,6 +32,7 @@ use crate::store::{Claim, Node, Store, Touched};
 use crate::time::{Time, Wall};
 use marks::Marks;
 pub(crate) use marks::settles;
+pub(crate) use node::is_open;
 use status::{Trouble, desired};
 
 /// How long a launch may take.

@@ -69,6 +69,11 @@ fn is_gate(taint: &Taint) -> bool {
     taint.key == taints::UNREGISTERED && taint.effect == taints::NO_EXECUTE
 }
 
+/// Whether pods can come to the node of a claim.
+pub(crate) fn is_open(claim: &Claim, node: &Node) -> bool {
+    !node.taints().iter().any(is_gate) && obstacle(claim, node).is_none()
+}
+
 /// Why a registered node cannot be used yet, as reason and message.
 pub(crate) fn obstacle(claim: &Claim, node: &Node) -> Option<(&'static str, String)> {
     if !node.is_ready() {

@@ -58,7 +58,10 @@ impl Disrupt {
             });
             wanted.insert((resident.namespace, resident.name), pod);
         }
-        let pools = self.policies(store, types);
+        let mut pools = self.policies(store, types);
+        for policy in &mut pools {
+            policy.is_in_vain = self.vain.holds(now.time, &policy.pool);
+        }
         let nominated: BTreeSet<&str> =
             store.waiting.iter().filter_map(|key| store.pod(key)?.nominated().map(|node| &**node)).collect();
         let (mut members, mut names) = (Vec::new(), Vec::new());
@@ -261,6 +264,7 @@ fn policy(name: &str, pool: &NodePool, size: Size) -> Policy {
             ConsolidationPolicy::Balanced => Consolidation::Balanced,
         },
         consolidates: disruption.consolidate_after.duration().is_some(),
+        is_in_vain: false,
         size,
         budgets: disruption.budgets.iter().map(budget).collect(),
         nodes: 0,

@@ -9,6 +9,7 @@ mod fleet;
 mod health;
 pub(crate) mod outlook;
 mod tell;
+mod vain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) use command::{REPLACES, node_of};
 pub(crate) use fleet::cost as eviction_cost;
 use health::Restart;
 pub(crate) use health::duration;
+use vain::Vain;
 
 /// How often all nodes are looked at while things change.
 const LOOK: Duration = Duration::from_secs(10);
@@ -90,6 +92,7 @@ pub(crate) struct Disrupt {
     proposed: BTreeMap<String, (Reason, Time)>,
     /// Claims whose removal failed.
     failures: Strikes<String>,
+    vain: Vain,
     /// Nodes with the mark of those that go, and claims that say why they go.
     tainted: BTreeSet<String>,
     reasoned: BTreeSet<String>,
@@ -127,6 +130,7 @@ impl Disrupt {
             tolerated: None,
             proposed: BTreeMap::new(),
             failures: command::strikes(settings.seed),
+            vain: Vain::new(settings.seed),
             tainted: BTreeSet::new(),
             reasoned: BTreeSet::new(),
             looked: None,
@@ -150,7 +154,11 @@ impl Disrupt {
                     self.news = News::Pressing;
                 }
                 let is_marked = |claim: &Claim| claim.is(condition::DISRUPTION_REASON) && !claim.is_leaving();
-                set(&mut self.reasoned, name, store.claims.get(name).is_some_and(is_marked));
+                let claim = store.claims.get(name);
+                set(&mut self.reasoned, name, claim.is_some_and(is_marked));
+                if let Some(claim) = claim {
+                    self.vain.seen(claim);
+                }
             }
             Touched::Pod { .. } | Touched::Pool { .. } | Touched::Other(Kind::PodDisruptionBudget) => {}
             _ => return,
@@ -211,6 +219,7 @@ impl Disrupt {
             return;
         }
         self.again = None;
+        self.vain.judge(out.now.time);
         if self.looked.is_none() {
             // What a predecessor began is found on the objects; new decisions wait until things have settled.
             self.resume(store, out.now.time);
@@ -300,6 +309,10 @@ impl Disrupt {
             self.proposed.remove(name);
         }
         tell::start(fleet, chosen, &members, out);
+        if chosen.reason == Reason::Underutilized {
+            let pools = chosen.members.iter().map(|member| &fleet.members[*member as usize].pool);
+            self.vain.saved(pools, out.now.time);
+        }
         let bound = match chosen.reason {
             Reason::Unhealthy => health::bound(&first, store, out.now.wall),
             Reason::Empty | Reason::Drifted | Reason::Underutilized => None,

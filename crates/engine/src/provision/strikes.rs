@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use crate::backoff::Backoff;
 use crate::time::Time;
 
-/// After how long without another failure all is forgiven.
+/// How long after its pause something must not fail again to be forgiven.
 const FORGIVEN: Duration = Duration::from_mins(20);
 
 /// Failures by what failed, and how long each is left alone.
@@ -24,7 +24,6 @@ pub(crate) struct Strikes<Key> {
 #[derive(Clone, Copy, Debug)]
 struct Strike {
     failures: u32,
-    last: Time,
     until: Time,
 }
 
@@ -42,14 +41,13 @@ impl<Key: Ord + ToString> Strikes<Key> {
 
     /// Takes notice of a failure; those that come while it is left alone anyway count once.
     pub(crate) fn failed(&mut self, now: Time, key: Key) {
-        self.by_key.retain(|_, strike| now < strike.last + FORGIVEN);
+        self.by_key.retain(|_, strike| now < strike.until + FORGIVEN);
         let what = key.to_string();
-        let strike = self.by_key.entry(key).or_insert(Strike { failures: 0, last: now, until: now });
+        let strike = self.by_key.entry(key).or_insert(Strike { failures: 0, until: now });
         if strike.failures > 0 && strike.until > now {
             return;
         }
         strike.failures += 1;
-        strike.last = now;
         strike.until = now + self.pauses.after(strike.failures, self.seed, &what);
     }
 

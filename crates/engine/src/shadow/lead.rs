@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use headstart_api::conditions::nodeclaim::INITIALIZED;
 
-use crate::store::Claim;
+use crate::claims::is_open;
+use crate::store::{Claim, Node};
 use crate::time::Wall;
 
 /// How long a node takes as long as none of its pool was seen.
@@ -35,13 +36,18 @@ pub(super) fn made(stamp: Wall, seen: Wall) -> Wall {
 }
 
 impl Leads {
-    /// Takes notice of a claim.
-    pub(super) fn seen(&mut self, claim: &Claim, now: Wall) {
-        let (created, is_ready) = (claim.metadata.created(), claim.is_initialized());
+    /// Takes notice of a claim, and of its node if there is one.
+    ///
+    /// Pods can come when the node is ready for them, and how soon its autoscaler says so is not the node's doing.
+    pub(super) fn seen(&mut self, claim: &Claim, node: Option<&Node>, now: Wall) {
+        let created = claim.metadata.created();
+        let is_ready = claim.is_initialized() || node.is_some_and(|node| is_open(claim, node));
         let known = self.claims.get(claim.name()).copied();
         let sighting = known.unwrap_or(Sighting { made: made(created, now), is_ready: false });
         if is_ready && !sighting.is_ready {
-            let lead = if known.is_some() { now - sighting.made } else { claim.since(INITIALIZED) - created };
+            // What was ready when it was first seen has been so for a while, which only its claim can tell.
+            let is_old = known.is_none() && claim.is_initialized();
+            let lead = if is_old { claim.since(INITIALIZED) - created } else { now - sighting.made };
             let leads = self.by_pool.entry(claim.pool().to_owned()).or_default();
             leads.push_back(u64::try_from(lead.as_millis()).unwrap_or(u64::MAX));
             if leads.len() > REMEMBERED {
@@ -66,7 +72,8 @@ impl Leads {
         let Some(leads) = self.by_pool.get(pool) else { return (ASSUMED, 0) };
         let mut sorted: Vec<u64> = leads.iter().copied().collect();
         sorted.sort_unstable();
-        let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        let middle = &sorted[(sorted.len() - 1) / 2..=sorted.len() / 2];
+        let median = middle.iter().sum::<u64>() / middle.len() as u64;
         (Duration::from_millis(median), u32::try_from(sorted.len()).unwrap_or(u32::MAX))
     }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::action::Action;
 use crate::capacity::Capacity;
+use crate::disrupt::node_of;
 use crate::errands::Errands;
 use crate::observation::{Decision, Nodes, Observation, Sample, State};
 use crate::out::{Out, Told};
@@ -95,13 +96,17 @@ impl Shadow {
             }
             Touched::Claim { name, .. } => match store.claims.get(name) {
                 Some(claim) if claim.is_assumed => {}
-                Some(claim) => self.leads.seen(claim, now.wall),
+                Some(claim) => self.leads.seen(claim, node_of(claim, store), now.wall),
                 None => self.leads.gone(name),
             },
             Touched::Node { name, .. } => {
-                if !store.nodes.contains_key(name) {
+                let node = store.nodes.get(name);
+                if node.is_none() {
                     self.landed.remove(name.as_str());
                     self.known.remove(name.as_str());
+                }
+                if let Some(claim) = node.and_then(|node| store.claim_of_node(node)) {
+                    self.leads.seen(claim, node, now.wall);
                 }
             }
             _ => return,

@@ -131,6 +131,7 @@ fn budgets_and_policies_hold_nodes() {
         "a stays: NodePool has consolidation policy WhenEmpty, but node is not empty",
     );
     check(&fleet("never"), "a stays: NodePool has consolidation disabled");
+    check(&fleet("in-vain"), "a stays: A node that the NodePool could do without had to be bought again");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Beside the lines of [`fixture`](crate::fixture):
 //! ```text
-//! policy   POOL when=Empty|Balanced never static=REPLICAS/KEPT/LIMIT budget=REASON:NODES budget=NODES budget=NODES@SCHEDULE@SECONDS
+//! policy   POOL when=Empty|Balanced never in-vain static=REPLICAS/KEPT/LIMIT budget=REASON:NODES budget=NODES budget=NODES@SCHEDULE@SECONDS
 //!          nodes=10 going=1 unready=1 sick=1 (nodes are counted unless they are given)
 //! member   NAME of=POOL type=T zone=Z capacity=C reservation=ID drifted=SINCE sick=SCORE reboots do-not-repair bounded nominated starting
 //!          do-not-disrupt grace fresh (not consolidatable) restless rests=UNTIL
@@ -87,6 +87,7 @@ fn policy(words: &[&str], snapshot: &Snapshot) -> Policy {
         pool: words[1].into(),
         consolidation: Consolidation::WhenEmptyOrUnderutilized,
         consolidates: true,
+        is_in_vain: false,
         size: Size::ByNeed,
         budgets: Vec::new(),
         nodes: 0,
@@ -98,6 +99,7 @@ fn policy(words: &[&str], snapshot: &Snapshot) -> Policy {
     for word in &words[2..] {
         match word.split_once('=').unwrap_or((word, "")) {
             ("never", _) => policy.consolidates = false,
+            ("in-vain", _) => policy.is_in_vain = true,
             ("static", text) => policy.size = size(words[1], text, snapshot),
             ("when", "Empty") => policy.consolidation = Consolidation::WhenEmpty,
             ("when", _) => policy.consolidation = Consolidation::Balanced,
