@@ -76,7 +76,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-memory bench-consolidation release
+.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-proactive bench-memory bench-consolidation release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -107,6 +107,9 @@ bench: ## Measure the solver side by side with Karpenter's (most of an hour) and
 
 bench-reaction: release ## Measure how Headstart and Karpenter react to load, side by side (20 minutes), and write docs/benchmarks-reaction.md
 	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench reaction --write docs/benchmarks-reaction.md $(ARGS)
+
+bench-proactive: release ## Measure what it is worth to expect pods that come slowly (10 minutes), and write docs/benchmarks-proactive.md
+	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench proactive --write docs/benchmarks-proactive.md $(ARGS)
 
 bench-memory: release ## Measure what both need in a cluster of 5,000 nodes and 50,000 pods (20 minutes), and write docs/benchmarks-memory.md
 	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench memory --write docs/benchmarks-memory.md $(ARGS)

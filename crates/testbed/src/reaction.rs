@@ -40,8 +40,12 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 pub struct Reaction {
     /// How long each pod waited for the NodeClaim of the node that it ran on in the end.
     pub waits: Vec<Duration>,
+    /// How long each pod took to run.
+    pub starts: Vec<Duration>,
     pub first_claim: Duration,
     pub last_claim: Duration,
+    /// How many times claims came, with at least a second in between.
+    pub batches: usize,
     pub last_running: Duration,
     pub n_nodes: usize,
     pub dollars_per_hour: f64,
@@ -53,14 +57,19 @@ pub struct Reaction {
     pub calls: Calls,
 }
 
-/// Scales a Deployment from nothing to `n_pods` on a new cluster where `peer` runs.
-pub async fn measure(peer: Peer, n_pods: usize, controller_manager_rate: Rate) -> Result<Reaction> {
+/// Scales a Deployment from nothing to `n_pods` on a new cluster where `peer` runs, with more in its environment.
+pub async fn measure(
+    peer: Peer,
+    env: &[(&str, &str)],
+    n_pods: usize,
+    controller_manager_rate: Rate,
+) -> Result<Reaction> {
     let audit = Audit::new()?;
     let extra_args = BTreeMap::from([(Component::ApiServer, audit.args())]);
     let options = Options { controller_manager_rate, extra_args, ..Options::default() };
     let plane = ControlPlane::start(options).await?;
     peers::install_crds(&plane).await?;
-    let _running = peers::run(&plane, peer, &[]).await?;
+    let _running = peers::run(&plane, peer, env).await?;
     peers::wait_for_leader(&plane).await?;
     let client = observer(&plane).await?;
     for object in calm_pool() {
@@ -90,8 +99,10 @@ pub async fn measure(peer: Peer, n_pods: usize, controller_manager_rate: Rate) -
     let nodes = Api::<Node>::all(client).list(&ListParams::default()).await?;
     Ok(Reaction {
         waits: seen.waits()?,
+        starts: seen.starts(),
         first_claim: seen.first_claim().context("pods run without a NodeClaim")?,
         last_claim: seen.last_claim().unwrap_or_default(),
+        batches: seen.batches(),
         last_running: seen.last_running().unwrap_or_default(),
         n_nodes: nodes.items.len(),
         dollars_per_hour: nodes

@@ -4,6 +4,7 @@ use headstart_engine::settings::Proactive;
 use headstart_engine::{Effect, Kind, Report, Settings};
 use serde_json::{Value, json};
 
+use crate::disruption::{cloud, in_service, objects, pool_with};
 use crate::story::{CREATED, Story, class, pod, pool, running_claim, running_node};
 use crate::{count, is_create, nobody};
 
@@ -262,6 +263,45 @@ fn limits_on_belief_hold() {
 }
 
 #[test]
+fn a_limit_on_pods_is_used_by_those_that_exist_first() {
+    let mut story = ahead_with(Proactive { pod_injection_limit: 10, ..proactive() }, &[]);
+    for i in 0..3 {
+        story.seen(Kind::Pod, owned(&format!("web-{i}")));
+    }
+    story.seen(Kind::ReplicaSet, replicas(13));
+    assert_eq!(processors(&story.play(500, nobody)), 10, "three that exist and seven of ten to come");
+    for i in 0..20 {
+        story.seen(Kind::Pod, pod(&format!("other-{i}")));
+    }
+    assert_eq!(
+        processors(&story.play(12_000, nobody)),
+        13,
+        "all that exist get room, seven of them what was expected"
+    );
+}
+
+#[test]
+fn only_pods_of_its_own_fill_a_gap_and_gated_ones_do() {
+    let mut story = ahead(&[]);
+    for i in 0..2 {
+        let mut stray = pod(&format!("stray-{i}"));
+        stray["metadata"]["labels"] = json!({ "app": "web" });
+        story.seen(Kind::Pod, stray);
+    }
+    story.seen(Kind::ReplicaSet, replicas(3));
+    assert_eq!(processors(&story.play(500, nobody)), 5, "a label makes nobody its pod");
+
+    let mut story = ahead(&[]);
+    for i in 0..3 {
+        let mut gated = owned(&format!("web-{i}"));
+        gated["spec"]["schedulingGates"] = json!([{ "name": "later" }]);
+        story.seen(Kind::Pod, gated);
+    }
+    story.seen(Kind::ReplicaSet, replicas(3));
+    assert_eq!(count(&story.play(5_000, nobody), is_create), 0, "they are there, and may not run yet");
+}
+
+#[test]
 fn a_run_of_a_cron_job_finds_its_nodes() {
     // It is 22:13:25, and a node takes a minute as far as anybody knows.
     let cron_job = json!({
@@ -392,6 +432,44 @@ fn buffers_that_cannot_be_kept_say_why() {
     story.play(5_000, nobody);
     story.seen(Kind::Deployment, deployment(7));
     assert_eq!(processors(&story.play(5_000, nobody)), 4, "half of seven, rounded up");
+}
+
+#[test]
+fn a_buffer_whose_pods_keep_apart_needs_a_node_for_each() {
+    let mut apart = pod_template();
+    apart["template"]["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!([{ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }]);
+    let nodes = ["first", "second"].map(|name| {
+        let id = format!("kwok://{name}");
+        [running_claim(name, &id), running_node(name, &id)]
+    });
+    let mut story = ahead(&[&nodes.concat()[..], &[apart]].concat());
+    let spec = json!({ "podTemplateRef": { "name": "shape" }, "replicas": 3 });
+    story.seen(Kind::CapacityBuffer, buffer(&spec));
+    assert_eq!(processors(&story.play(5_000, nobody)), 1, "the third has no place on two nodes");
+}
+
+#[test]
+fn a_buffers_nodes_outlast_those_who_keep_them() {
+    let spec = json!({ "podTemplateRef": { "name": "shape" }, "replicas": 3 });
+    let kept = objects(
+        pool_with(&json!({ "consolidateAfter": "0s" })),
+        &[in_service("kept", "c-4x-amd64-linux"), in_service("spare", "c-4x-amd64-linux")],
+        &[pod_template(), buffer(&spec)],
+    );
+    let settings =
+        Settings { proactive: Proactive { buffers: true, ..Proactive::default() }, ..Settings::default() };
+    let mut story = Story::with(settings, &kept);
+    let mut effects = std::mem::take(&mut story.began);
+    effects.extend(story.play(120_000, cloud(&["kept", "spare"])));
+    let gone: Vec<&str> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Delete { object, .. } if object.kind == Kind::NodeClaim => Some(&*object.name),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(gone.len(), 1, "one of two empty nodes has the room that is wanted: {gone:?}");
+    assert_eq!(count(&effects, is_create), 0, "nothing is bought again");
 }
 
 #[test]

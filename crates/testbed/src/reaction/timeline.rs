@@ -67,6 +67,18 @@ impl Timeline {
         self.pods.values().filter_map(|pod| pod.running).max()
     }
 
+    /// How many times claims came, with at least a second in between.
+    pub(crate) fn batches(&self) -> usize {
+        let mut times: Vec<Duration> = self.claims.values().map(|claim| claim.created).collect();
+        times.sort();
+        times.chunk_by(|one, next| *next - *one < Duration::from_secs(1)).count()
+    }
+
+    /// How long each pod that runs took to do so.
+    pub(crate) fn starts(&self) -> Vec<Duration> {
+        self.pods.values().filter_map(|pod| Some(pod.running? - pod.created)).collect()
+    }
+
     /// How long each pod waited for the claim of the node that it runs on; nothing if the claim was there before it.
     pub(crate) fn waits(&self) -> Result<Vec<Duration>> {
         let by_node: BTreeMap<&str, Duration> =
@@ -115,6 +127,9 @@ mod tests {
         assert_eq!(seen.waits().unwrap(), [ms(60), ms(0)]);
         assert_eq!((seen.first_claim(), seen.last_claim()), (Some(ms(40)), Some(ms(70))));
         assert_eq!(seen.last_running(), Some(ms(110)));
+        assert_eq!((seen.starts(), seen.batches()), (vec![ms(90), ms(60)], 1));
+        seen.claim(ms(1070), "c".into(), "");
+        assert_eq!(seen.batches(), 2);
     }
 
     #[test]

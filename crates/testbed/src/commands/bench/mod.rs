@@ -2,6 +2,7 @@
 
 mod consolidation;
 mod memory;
+mod proactive;
 mod reaction;
 mod solver;
 
@@ -21,6 +22,7 @@ pub(crate) enum Measure {
     Solver(solver::Arguments),
     Reaction(reaction::Arguments),
     Memory(memory::Arguments),
+    Proactive(proactive::Arguments),
     Consolidation(consolidation::Arguments),
 }
 
@@ -29,6 +31,7 @@ pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
         Measure::Solver(arguments) => solver::run(&arguments),
         Measure::Reaction(arguments) => reaction::run(arguments).await,
         Measure::Memory(arguments) => memory::run(arguments).await,
+        Measure::Proactive(arguments) => proactive::run(arguments).await,
         Measure::Consolidation(arguments) => consolidation::run(&arguments),
     }
 }

@@ -55,7 +55,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 for run in 1..=runs {
                     eprintln!("{}: {n_pods} pods at {rate} a second, run {run} of {runs}", peer.name());
                     loads.push(load_average()?);
-                    let reaction = measure(peer, n_pods, Rate { qps: rate, burst: rate * 3 / 2 }).await?;
+                    let reaction =
+                        measure(peer, &[], n_pods, Rate { qps: rate, burst: rate * 3 / 2 }).await?;
                     eprintln!("  {} nodes, {:.2} $/h", reaction.n_nodes, reaction.dollars_per_hour);
                     eprintln!("  API calls: {}", reaction.calls);
                     row.reactions.push(reaction);
