@@ -1,6 +1,6 @@
 //! When to stop waiting for more pods and decide.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ const SILENCE: Duration = Duration::from_millis(20);
 const COMPLETE: Duration = Duration::from_millis(500);
 /// How long whoever makes pods may pause before nobody waits for the rest.
 const STALLED: Duration = Duration::from_secs(3);
+/// How long before a batch pods may have come about which kube-scheduler has yet to speak.
+const FRESH: Duration = Duration::from_secs(2);
 /// How many gaps between pods are looked at.
 const GAPS: usize = 32;
 
@@ -22,6 +24,8 @@ const GAPS: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     window: Option<Window>,
+    /// Pods that want a node if kube-scheduler says so, with their owners and since when.
+    unspoken: BTreeMap<Arc<str>, (Arc<str>, Time)>,
 }
 
 #[derive(Debug)]
@@ -36,8 +40,21 @@ struct Window {
 }
 
 impl Batch {
+    /// Takes notice of a pod that may want a node, which only kube-scheduler can tell.
+    pub(crate) fn came(&mut self, now: Time, pod: &Pod) {
+        if let Some(owner) = pod.owner() {
+            self.unspoken.entry(pod.uid().clone()).or_insert_with(|| (owner.clone(), now));
+        }
+    }
+
+    /// Takes notice that a pod wants no node.
+    pub(crate) fn left(&mut self, pod: &str) {
+        self.unspoken.remove(pod);
+    }
+
     /// Takes notice of a pod that wants a node.
     pub(crate) fn arrived(&mut self, now: Time, pod: &Pod) {
+        self.left(pod.uid());
         let window = self.window.get_or_insert_with(|| Window {
             opened: now,
             last: now,
@@ -72,8 +89,13 @@ impl Batch {
             .filter_map(|key| store.pod(key))
             .filter(|pod| !pod.owner().is_some_and(|owner| is_foreseen(owner)))
             .any(|pod| store.still_to_come(pod) > 0);
+        let is_sibling = |(owner, since): &(Arc<str>, Time)| {
+            window.owners.contains(owner) && *since + FRESH > window.opened
+        };
         let close = if unfinished {
             window.last + STALLED
+        } else if self.unspoken.values().any(is_sibling) {
+            window.last + COMPLETE
         } else if window.count == 1 {
             window.opened + ALONE
         } else {

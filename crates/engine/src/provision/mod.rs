@@ -231,6 +231,7 @@ impl Provision {
             {
                 self.needs.forgive(&need(shape));
             }
+            self.batch.left(uid);
             self.promises.drop_pod(uid);
             self.considered.remove(uid);
             self.nominations.remove(uid);
@@ -253,9 +254,15 @@ impl Provision {
             self.promise_one(store, uid.clone(), key.clone(), &claim);
             return;
         }
-        if !self.considered.contains(uid) && self.eyes(store, now).is_wanting(pod) {
+        if self.considered.contains(uid) {
+            return;
+        }
+        let eyes = self.eyes(store, now);
+        if eyes.is_wanting(pod) {
             self.considered.insert(uid.clone());
             self.batch.arrived(now, pod);
+        } else if eyes.may_want(pod) {
+            self.batch.came(now, pod);
         }
     }
 

@@ -76,6 +76,33 @@ fn a_lone_pod_gets_a_claim_within_fifty_milliseconds_and_only_one() {
 }
 
 #[test]
+fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
+    let mut story = Story::begin(&[pool(9), class()]);
+    let owned = |i: u32, is_refused: bool| {
+        let mut pod = pod(&format!("web-{i}"));
+        pod["metadata"]["uid"] = json!(format!("uid-{i}"));
+        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
+        pod["spec"]["schedulerName"] = json!("another");
+        if is_refused {
+            let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" });
+            pod["status"]["conditions"] = json!([condition]);
+        }
+        pod
+    };
+    for i in 0..3 {
+        story.seen(Kind::Pod, owned(i, false));
+    }
+    let mut effects = story.play(1_000, nobody);
+    assert_eq!(count(&effects, is_create), 0, "another scheduler may have a place for them");
+    for i in 0..3 {
+        story.seen(Kind::Pod, owned(i, true));
+        effects.extend(story.play(200, nobody));
+    }
+    effects.extend(story.play(1_000, nobody));
+    assert_eq!(count(&effects, is_create), 1);
+}
+
+#[test]
 fn a_class_that_refuses_though_it_seems_ready_is_left_alone_for_longer_and_longer() {
     let mut story = Story::begin(&[pool(9), class()]);
     story.seen(Kind::Pod, pod("web"));
