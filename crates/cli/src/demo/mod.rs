@@ -148,7 +148,9 @@ impl Audience for Lines {
             match &scene.comparison {
                 None => self.print(&format!("{clock}  {}", screen::summary(&scene.overview))),
                 Some(both) => {
-                    comparison::lines(both).iter().for_each(|line| self.print(&format!("{clock}  {line}")))
+                    for line in comparison::lines(both) {
+                        self.print(&format!("{clock}  {line}"));
+                    }
                 }
             }
             self.told = Some((now, scene.overview.clone()));

@@ -87,7 +87,7 @@ impl Side {
             pods: pods as usize,
             running: starts.len(),
             first_claim,
-            last_claim: claims.last().or(first_claim),
+            last_claim: claims.next_back().or(first_claim),
             last_start: starts.last().map(|(at, _)| after(*at)),
             waits,
             nodes: ground.cloud.living().count(),
