@@ -26,7 +26,7 @@ SIM = $(CARGO) run --quiet --release --package headstart-sim --
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## Watch Headstart at work in a simulated cluster, for ten seconds (ARGS="--speed 10 --seed 7")
+demo: ## Watch Headstart at work in a simulated cluster, for a quarter of a minute (ARGS="--speed 10 --seed 7")
 	@$(CARGO) run --quiet --package headstart-cli -- demo $(ARGS)
 
 tour: build ## The same on real ground: the API, a real cluster on loopback, a cloud that keeps books

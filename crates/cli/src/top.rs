@@ -89,6 +89,7 @@ impl Show {
                 let frame = Frame {
                     title: &title,
                     status: &status,
+                    bars: &[],
                     overview: &overview,
                     remarks: &remarks,
                     log: &log,
@@ -123,8 +124,14 @@ impl Show {
                     let remarks = remarks(view, &overview);
                     let status = format!("{} UTC · q quit", screen::clock(view.at));
                     let title = title(view);
-                    let frame =
-                        Frame { title: &title, status: &status, overview: &overview, remarks: &remarks, log };
+                    let frame = Frame {
+                        title: &title,
+                        status: &status,
+                        bars: &[],
+                        overview: &overview,
+                        remarks: &remarks,
+                        log,
+                    };
                     let lines = screen::render(&frame, terminal.size(), Paint::of(&io::stdout()));
                     terminal.draw(&lines)?;
                 }

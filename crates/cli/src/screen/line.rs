@@ -7,6 +7,7 @@ use crate::plan::dollars;
 /// Something that is said, with and without the names that tell it from its like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
+    pub(super) label: String,
     pub(super) text: String,
     pub(super) nameless: String,
 }
@@ -15,13 +16,19 @@ impl Said {
     /// Something said by a Kubernetes event about an object, such as `pod/web-1`.
     pub(crate) fn about(object: &str, what: &str) -> Self {
         let kind = object.split_once('/').map_or(object, |(kind, _)| kind);
-        Self { text: format!("{object} {what}"), nameless: format!("{kind} {what}") }
+        let label = String::new();
+        Self { label, text: format!("{object} {what}"), nameless: format!("{kind} {what}") }
+    }
+
+    /// The same, after a word about where it was said.
+    pub(crate) fn labelled(self, label: &str) -> Self {
+        Self { label: format!("{label}  "), ..self }
     }
 }
 
 impl From<String> for Said {
     fn from(text: String) -> Self {
-        Self { nameless: text.clone(), text }
+        Self { label: String::new(), nameless: text.clone(), text }
     }
 }
 
@@ -32,7 +39,7 @@ pub(crate) fn decision(message: &str, fields: &[(String, String)]) -> Said {
     let is_shown = |name: &str| name != "provider-id" && !(name == "NodePool" && has("NodeClaim"));
     let shown = fields.iter().filter(|(name, value)| !value.is_empty() && is_shown(name));
     let others = shown.clone().filter(|(name, _)| name != "NodeClaim" && name != "Node");
-    Said { text: sentence(message, shown), nameless: sentence(message, others) }
+    Said { label: String::new(), text: sentence(message, shown), nameless: sentence(message, others) }
 }
 
 fn sentence<'a>(message: &str, fields: impl Iterator<Item = &'a (String, String)>) -> String {

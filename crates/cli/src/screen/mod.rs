@@ -32,6 +32,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) title: &'a str,
     /// Right on the first line.
     pub(crate) status: &'a str,
+    /// What else is told above the numbers.
+    pub(crate) bars: &'a [String],
     /// The numbers.
     pub(crate) overview: &'a Overview,
     /// What has to be said about the numbers.
@@ -73,12 +75,11 @@ pub(crate) enum Mark {
 }
 
 impl Log {
-    /// Takes in something new; what is like the last thing, but for names, only counts.
+    /// Takes in something new; what is like something that happened just before, but for names, only counts.
     pub(crate) fn push(&mut self, entry: Entry) {
-        if let Some(last) = self.entries.back_mut()
-            && last.is_like(&entry)
-        {
-            last.count += 1;
+        let mut before = self.entries.iter_mut().rev().take_while(|before| entry.at - before.at < TOGETHER);
+        if let Some(like) = before.find(|before| before.is_like(&entry)) {
+            like.count += 1;
             return;
         }
         if self.entries.len() == REMEMBERED {
@@ -104,7 +105,8 @@ impl Entry {
     }
 
     fn is_like(&self, next: &Self) -> bool {
-        self.mark == next.mark && self.said.nameless == next.said.nameless && next.at - self.at < TOGETHER
+        let (said, next_said) = (&self.said, &next.said);
+        self.mark == next.mark && said.label == next_said.label && said.nameless == next_said.nameless
     }
 
     /// The entry on a line of its own.
@@ -114,9 +116,10 @@ impl Entry {
 
     fn plain(&self) -> String {
         let time = clock(self.at);
+        let Said { label, text, nameless } = &self.said;
         let text = match self.count {
-            1 => self.said.text.clone(),
-            count => format!("{count} × {}", self.said.nameless),
+            1 => format!("{label}{text}"),
+            count => format!("{label}{count} × {nameless}"),
         };
         match self.mark {
             Mark::Heading => format!("{time}  ── {text}"),
@@ -141,6 +144,7 @@ pub(crate) fn render(frame: &Frame<'_>, size: Size, paint: Paint) -> Vec<String>
     let Size { columns, rows } = size;
     let overview = frame.overview;
     let mut lines = vec![paint.bold(cut(&spread(frame.title, frame.status, columns), columns))];
+    lines.extend(frame.bars.iter().map(|bar| cut(bar, columns)));
     lines.push(cut(&format!("pods   {}  {}", bar(placed(overview), '▇', '▁'), pods(overview)), columns));
     lines.push(cut(&format!("nodes  {}", nodes(overview, columns.saturating_sub(7))), columns));
     let share = overview.requested;
@@ -269,7 +273,8 @@ fn progress(overview: &Overview) -> String {
     }
 }
 
-fn bar(share: f64, full: char, empty: char) -> String {
+/// A bar of which a share, from 0 to 1, is full.
+pub(crate) fn bar(share: f64, full: char, empty: char) -> String {
     let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     let cell = |at| if at < filled { full } else { empty };
     (0..BAR).map(cell).collect()

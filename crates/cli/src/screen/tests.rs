@@ -56,6 +56,7 @@ fn shown(overview: &Overview, remarks: &[String], columns: usize, rows: usize) -
     let frame = Frame {
         title: "headstart demo · act 1 of 4",
         status: "simulated 12:00:03 · 30× · q quit",
+        bars: &[],
         overview,
         remarks,
         log: &log,
@@ -146,15 +147,17 @@ fn what_is_alike_is_one_line() {
     {
         log.push(Entry::new(Wall(NOON.0 + millis), Mark::Ordinary, made(claim, price)));
     }
-    for pod in ["pod/web-1", "pod/web-2"] {
-        log.push(Entry::new(Wall(NOON.0 + 9_000), Mark::Ordinary, Said::about(pod, "Nominated: to a node")));
+    for (pod, world) in [("pod/web-1", "a"), ("pod/web-2", "a"), ("pod/web-1", "b"), ("pod/web-3", "a")] {
+        let said = Said::about(pod, "Nominated: to a node").labelled(world);
+        log.push(Entry::new(Wall(NOON.0 + 9_000), Mark::Ordinary, said));
     }
     let lines: Vec<String> = log.take().iter().map(|entry| entry.line(Paint::PLAIN)).collect();
     assert_snapshot!(lines.join("\n"), @r"
     12:00:00  2 × created · $1.000/h
     12:00:00  created · c · $2.000/h
     12:00:05  created · d · $2.000/h
-    12:00:09  2 × pod Nominated: to a node
+    12:00:09  a  3 × pod Nominated: to a node
+    12:00:09  b  pod/web-1 Nominated: to a node
     ");
 }
 

@@ -7,13 +7,19 @@ fn the_demo_tells_its_story_and_proves_it() {
     let run = run(&[], "", &["demo", "--speed", "0"]);
     assert_eq!((run.status, &*run.stderr), (0, ""), "{}", run.stdout);
     for said in [
-        "── act 1 of 4: a flash sale: web is scaled from 0 to 200 pods",
+        "── act 1 of 4: a flash sale: web is scaled from 0 to 400 pods",
+        "because gap: ReplicaSet default/web wants 400 pods and has 0",
+        "reactive   400 of 400 pods run",
+        "proactive  400 of 400 pods run",
         "── act 2 of 4: spot instances in us-east-1",
         "ran dry, took",
         "── act 3 of 4: i-",
         "── act 4 of 4: the sale is over",
         "Every pod ran, and nothing is left behind.",
         "left   0 instances, by the simulated cloud's own books",
+        "                    reactive  proactive\n  first NodeClaim ",
+        "--enable-proactive-scaleup",
+        "--mode observe",
         "Try next:",
     ] {
         assert!(run.stdout.contains(said), "{said:?} is missing from\n{}", run.stdout);

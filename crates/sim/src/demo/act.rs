@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use headstart_engine::Kind;
 
+use super::Way;
 use crate::api::{field, label, text};
 use crate::cloud::Drought;
 use crate::ground::{Ground, Happening};
-use crate::plan::{Deed, Knobs, Pace, Plan, PoolPlan, Profile, WorkloadPlan};
+use crate::plan::{Ahead, Deed, Knobs, Pace, Plan, PoolPlan, Profile, WorkloadPlan};
 use crate::timeline::Moment;
 use crate::world::World;
 
 /// The pods of the flash sale.
-pub(super) const WEB: u32 = 200;
+pub(super) const WEB: u32 = 400;
 /// The pods that come when capacity is short.
 pub(super) const CART: u32 = 60;
 
@@ -29,7 +30,9 @@ pub(super) enum Act {
 }
 
 /// The world before the first act.
-pub(super) fn plan(seed: u64) -> Plan {
+pub(super) fn plan(seed: u64, way: Way) -> Plan {
+    // Without room beyond the pods that are wanted, both ways buy for the same pods and can be compared.
+    let ahead = (way == Way::Proactive).then_some(Ahead { threshold: 100, cents: None });
     let workload = |(name, cpu_m, memory_mi): (&str, u64, u64)| WorkloadPlan {
         name: name.to_owned(),
         cpu_m,
@@ -42,7 +45,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         profile: Profile::Any,
         processes: 1,
         types: 0,
-        knobs: Knobs { batch_max_ms: 10_000, nominate: true, search: false, repair: false, ahead: None },
+        knobs: Knobs { batch_max_ms: 10_000, nominate: true, search: false, repair: false, ahead },
         pace: Pace {
             join_ms: (20_000, 40_000),
             ready_ms: (3_000, 8_000),

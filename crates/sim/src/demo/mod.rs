@@ -1,8 +1,11 @@
 //! A story for people who want to see the engine at work: a simulated cluster, four acts, and an audience.
 //!
+//! The first act happens in two worlds at once, so that one can see what it is worth to expect pods; the story goes on in the
+//! one that expects them.
 //! The audience decides how fast time passes, so that a story can be watched at any speed and tested at none.
 
 mod act;
+mod comparison;
 mod outcome;
 mod stage;
 #[cfg(test)]
@@ -16,9 +19,11 @@ use headstart_engine::overview::Overview;
 use headstart_engine::{Level, Wall};
 
 use act::Act;
+pub use comparison::{Comparison, Side, Way};
 pub use outcome::Outcome;
 use stage::Stage;
 
+use crate::brain::{Birth, Nursery};
 use crate::timeline::Moment;
 use crate::world::World;
 
@@ -33,8 +38,8 @@ const SIZES: [&str; 4] = ["xlarge", "2xlarge", "4xlarge", "8xlarge"];
 
 /// Who watches a story.
 pub trait Audience {
-    /// Hears what was said at a time.
-    fn hear(&mut self, at: Wall, news: &News);
+    /// Hears what was said at a time, and in which world if there are two.
+    fn hear(&mut self, at: Wall, way: Option<Way>, news: &News);
 
     /// Looks at the stage, and says how the story goes on.
     fn look(&mut self, scene: &Scene) -> Next;
@@ -61,6 +66,8 @@ pub enum News {
         /// Names and numbers.
         fields: Vec<(String, String)>,
     },
+    /// The burst has come to its end in both worlds.
+    Compared(Box<Comparison>),
 }
 
 /// What is to be seen at a moment.
@@ -72,6 +79,8 @@ pub struct Scene {
     pub at: Wall,
     /// What the engine knows.
     pub overview: Overview,
+    /// How far the burst is in both worlds, as long as there are two.
+    pub comparison: Option<Comparison>,
 }
 
 /// How a story goes on.
@@ -85,30 +94,45 @@ pub enum Next {
 
 /// Plays the story.
 pub fn play(seed: u64, audience: &mut dyn Audience) -> Result<Outcome, CatalogError> {
-    let stage = Stage::default();
-    let nursery = |birth: &crate::brain::Birth| stage.brain(birth);
-    let plan = Arc::new(act::plan(seed));
+    let (stage, twin) = (Stage::default(), Stage::default());
+    let (nursery, twins) = (|birth: &Birth| stage.brain(birth), |birth: &Birth| twin.brain(birth));
+    let catalog = catalog()?;
     let mut show = Show {
-        world: World::new(plan, catalog()?, &nursery, false),
+        world: world(Way::Proactive, seed, &catalog, &nursery),
         stage: &stage,
+        twin: Some((world(Way::Reactive, seed, &catalog, &twins), &twin)),
+        burst: None,
         audience,
         ended: None,
         until: Moment(0),
     };
     show.idle(BEAT / 2);
     let acts = Act::ALL;
+    let mut comparison = None;
     for (number, act) in (1..).zip(acts) {
         if show.ended.is_some() {
             break;
         }
+        let at = show.now();
+        if let Some((world, _)) = &mut show.twin {
+            act.begin(world);
+            show.burst = Some(at);
+        }
         let title = act.begin(&mut show.world);
-        let at = show.world.ground.now();
-        show.audience.hear(at.wall(), &News::Act { number, of: acts.len(), title });
+        show.audience.hear(at.wall(), None, &News::Act { number, of: acts.len(), title });
         show.await_end(act, at + PATIENCE);
+        if let Some(both) = show.part() {
+            show.audience.hear(show.now().wall(), None, &News::Compared(Box::new(both.clone())));
+            comparison = Some(both);
+        }
         show.idle(BEAT);
     }
     let (ground, ended) = (&show.world.ground, show.ended.take());
-    Ok(Outcome::of(ground, ended))
+    Ok(Outcome::of(ground, ended, comparison))
+}
+
+fn world<'a>(way: Way, seed: u64, catalog: &Arc<Catalog>, nursery: Nursery<'a>) -> World<'a> {
+    World::new(Arc::new(act::plan(seed, way)), Arc::clone(catalog), nursery, false)
 }
 
 /// How a story ended before its end.
@@ -121,6 +145,10 @@ enum Ended {
 struct Show<'a> {
     world: World<'a>,
     stage: &'a Stage,
+    /// The same world without expectations, as long as the two are compared.
+    twin: Option<(World<'a>, &'a Stage)>,
+    /// When the burst began that is compared.
+    burst: Option<Moment>,
     audience: &'a mut dyn Audience,
     ended: Option<Ended>,
     /// When the audience looks again.
@@ -128,10 +156,14 @@ struct Show<'a> {
 }
 
 impl Show<'_> {
+    fn now(&self) -> Moment {
+        self.world.ground.now()
+    }
+
     /// Goes on until an act has come to its end.
     fn await_end(&mut self, act: Act, deadline: Moment) {
         while self.ended.is_none() && !self.is_over(act) {
-            if self.world.ground.now() >= deadline {
+            if self.now() >= deadline {
                 let what = act.expectation();
                 self.ended =
                     Some(Ended::Failed(format!("{what}, but not within {} minutes", PATIENCE / 60_000)));
@@ -140,16 +172,33 @@ impl Show<'_> {
         }
     }
 
-    /// Whether an act has come to its end.
+    /// Whether an act has come to its end in every world.
     fn is_over(&self, act: Act) -> bool {
+        let twin = self.twin.as_ref().map(|(world, _)| world);
         // PERF: every pod is looked at, and nobody notices a second.
-        self.world.ground.now().0.is_multiple_of(1_000) && act.is_over(&self.world.ground)
+        self.now().0.is_multiple_of(1_000)
+            && twin.into_iter().chain([&self.world]).all(|world| act.is_over(&world.ground))
+    }
+
+    /// How far the burst is in both worlds.
+    fn comparison(&self) -> Option<Comparison> {
+        let side = |world: &World<'_>, burst| Side::of(&world.ground, burst, act::WEB);
+        let (twin, _) = self.twin.as_ref()?;
+        let burst = self.burst?;
+        Some(Comparison { reactive: side(twin, burst), proactive: side(&self.world, burst) })
+    }
+
+    /// Leaves the second world; tells what became of the burst in both, if it came to its end.
+    fn part(&mut self) -> Option<Comparison> {
+        let comparison = self.comparison().filter(|_| self.ended.is_none());
+        self.twin = None;
+        comparison
     }
 
     /// Goes on for a while.
     fn idle(&mut self, millis: u64) {
-        let end = self.world.ground.now() + millis;
-        while self.ended.is_none() && self.world.ground.now() < end {
+        let end = self.now() + millis;
+        while self.ended.is_none() && self.now() < end {
             self.step();
         }
     }
@@ -157,10 +206,11 @@ impl Show<'_> {
     /// Goes on a little, so that acts begin and end at the same moments however seldom the audience looks.
     fn step(&mut self) {
         const STEP: u64 = 100;
-        let now = self.world.ground.now();
+        let now = self.now();
         if now >= self.until {
-            let (wall, overview) = (now.wall(), self.stage.overview(now.wall()));
-            match self.audience.look(&Scene { moment: now, at: wall, overview }) {
+            let (at, overview) = (now.wall(), self.stage.overview(now.wall()));
+            let scene = Scene { moment: now, at, overview, comparison: self.comparison() };
+            match self.audience.look(&scene) {
                 Next::On(millis) => self.until = now + millis.max(1),
                 Next::Leave => {
                     self.ended = Some(Ended::Left);
@@ -168,11 +218,15 @@ impl Show<'_> {
                 }
             }
         }
-        if let Err(violation) = self.world.run_until(now + STEP) {
-            self.ended = Some(Ended::Failed(format!("{}: {}", violation.check, violation.message)));
-        }
-        for (at, news) in self.stage.take() {
-            self.audience.hear(at, &news);
+        let is_alone = self.twin.is_none();
+        let twin = self.twin.as_mut().map(|(world, stage)| (Way::Reactive, world, *stage));
+        for (way, world, stage) in twin.into_iter().chain([(Way::Proactive, &mut self.world, self.stage)]) {
+            if let Err(violation) = world.run_until(now + STEP) {
+                self.ended = Some(Ended::Failed(format!("{}: {}", violation.check, violation.message)));
+            }
+            for (at, news) in stage.take() {
+                self.audience.hear(at, (!is_alone).then_some(way), &news);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headstart_core::price::Price;
 use headstart_engine::Kind;
 
-use super::Ended;
+use super::{Comparison, Ended};
 use crate::api::{text, uid};
 use crate::ground::Ground;
 use crate::timeline::Moment;
@@ -40,6 +40,8 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// Whether the audience left before the end.
     pub is_unfinished: bool,
+    /// What became of the same burst in two worlds, if it came to its end in both.
+    pub comparison: Option<Comparison>,
 }
 
 impl Outcome {
@@ -48,8 +50,9 @@ impl Outcome {
         self.failure.is_none() && !self.is_unfinished
     }
 
-    pub(super) fn of(ground: &Ground, ended: Option<Ended>) -> Self {
-        let waits = waits(ground);
+    pub(super) fn of(ground: &Ground, ended: Option<Ended>, comparison: Option<Comparison>) -> Self {
+        let mut waits: Vec<Duration> = starts(ground).into_iter().map(|(_, wait)| wait).collect();
+        waits.sort_unstable();
         let mut outcome = Self {
             took: Duration::from_millis(ground.now().0),
             pods: pods(ground),
@@ -63,6 +66,7 @@ impl Outcome {
             left: ground.cloud.living().count(),
             failure: None,
             is_unfinished: false,
+            comparison,
         };
         match ended {
             Some(Ended::Left) => outcome.is_unfinished = true,
@@ -91,22 +95,21 @@ fn pods(ground: &Ground) -> usize {
     ground.api.log(Kind::Pod).iter().filter(|entry| entry.before.is_none()).count()
 }
 
-/// How long each pod that ever ran waited for it, the shortest first.
-fn waits(ground: &Ground) -> Vec<Duration> {
+/// When each pod that ever ran began to, and how long it had waited, the earliest first.
+pub(super) fn starts(ground: &Ground) -> Vec<(Moment, Duration)> {
     let mut created: BTreeMap<&str, Moment> = BTreeMap::new();
-    let (mut ran, mut waits) = (BTreeSet::new(), Vec::new());
+    let (mut ran, mut starts) = (BTreeSet::new(), Vec::new());
     for entry in ground.api.log(Kind::Pod) {
         let pod = uid(&entry.object);
         let since = *created.entry(pod).or_insert(entry.at);
         if text(&entry.object, "/status/phase") == "Running" && ran.insert(pod) {
-            waits.push(Duration::from_millis(entry.at.since(since)));
+            starts.push((entry.at, Duration::from_millis(entry.at.since(since))));
         }
     }
-    waits.sort_unstable();
-    waits
+    starts
 }
 
-fn price(ground: &Ground, machine: &crate::cloud::Machine) -> Price {
+pub(super) fn price(ground: &Ground, machine: &crate::cloud::Machine) -> Price {
     let sold = ground.cloud.catalog().offering(&machine.instance.offering);
     sold.map(|(_, offering)| offering.price).unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! `headstart demo`: the engine at work in a simulated cluster.
 
+mod comparison;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 use headstart_api::GoDuration;
 use headstart_engine::overview::Overview;
 use headstart_engine::{Level, Wall};
-use headstart_sim::demo::{self, Audience, News, Next, Outcome, Scene};
+use headstart_sim::demo::{self, Audience, Comparison, News, Next, Outcome, Scene, Way};
 
 use crate::output::Paint;
 use crate::plan::dollars;
@@ -16,7 +18,8 @@ use crate::screen::{self, Entry, Frame, Key, Log, Mark, Terminal};
 /// Watch Headstart at work in a simulated cluster: no cloud, no cluster, no configuration
 ///
 /// The engine is the one that `headstart run` runs; the cluster, its kubelets and the cloud around it are simulated, and so
-/// is time. A burst of pods, an offering that runs dry, a node that dies, and the end of it all.
+/// is time. A burst of pods, in two worlds side by side: one buys nodes for pods that wait, the other also for pods that are
+/// expected. Then, with expectations, an offering that runs dry, a node that dies, and the end of it all.
 #[derive(clap::Args)]
 #[command(after_help = "\
 On a terminal: q quits, the space bar pauses. Elsewhere: a line for each decision, and one now and then for the state.
@@ -24,12 +27,12 @@ On a terminal: q quits, the space bar pauses. Elsewhere: a line for each decisio
 Exit status: 0 if every pod ran and no instance is left, or if you quit; 1 if not, or if --for was too short to tell.
 
 Examples:
-  headstart demo                    about ten seconds
+  headstart demo                    about a quarter of a minute
   headstart demo --speed 5          slowly
   headstart demo --speed 0 | less   all at once, as lines")]
 pub(crate) struct Args {
     /// How many times faster than real time; 0 is as fast as possible
-    #[arg(long, value_name = "FACTOR", default_value_t = 30)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 20)]
     speed: u32,
     /// What chance in the simulated world comes from: how long nodes take, and the like
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -55,6 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             pace,
             log: Log::default(),
             title: String::new(),
+            comparison: None,
             paint: Paint::of(&io::stdout()),
             is_paused: false,
         };
@@ -72,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(error.into());
     }
     let outcome = outcome?;
-    write!(io::stdout(), "{}", report(&outcome, args.seed, Paint::of(&io::stdout())))?;
+    report(&outcome, args.seed, Paint::of(&io::stdout()), &mut io::stdout())?;
     Ok(if outcome.is_good() || pace.has_quit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -128,8 +132,8 @@ impl Lines {
 }
 
 impl Audience for Lines {
-    fn hear(&mut self, at: Wall, news: &News) {
-        self.log.push(entry(at, news));
+    fn hear(&mut self, at: Wall, way: Option<Way>, news: &News) {
+        tell(&mut self.log, at, way, news);
     }
 
     fn look(&mut self, scene: &Scene) -> Next {
@@ -140,7 +144,15 @@ impl Audience for Lines {
         let now = scene.moment.0;
         let is_new = |(at, told): &(u64, Overview)| now >= at + STATE && differ(told, &scene.overview);
         if self.told.as_ref().is_none_or(is_new) {
-            self.print(&format!("{}  {}", screen::clock(scene.at), screen::summary(&scene.overview)));
+            let clock = screen::clock(scene.at);
+            match &scene.comparison {
+                None => self.print(&format!("{clock}  {}", screen::summary(&scene.overview))),
+                Some(both) => {
+                    for line in comparison::lines(both) {
+                        self.print(&format!("{clock}  {line}"));
+                    }
+                }
+            }
             self.told = Some((now, scene.overview.clone()));
         }
         std::thread::sleep(self.pace.rest(LOOK));
@@ -159,6 +171,8 @@ struct Live {
     pace: Pace,
     log: Log,
     title: String,
+    /// The two worlds of the first act as they were last seen.
+    comparison: Option<Comparison>,
     paint: Paint,
     is_paused: bool,
 }
@@ -172,8 +186,15 @@ impl Live {
         };
         let status = format!("simulated {} · {speed} · q quit · space pause", screen::clock(scene.at));
         let title = format!("headstart demo{}", self.title);
-        let frame =
-            Frame { title: &title, status: &status, overview: &scene.overview, remarks: &[], log: &self.log };
+        let bars = self.comparison.as_ref().map(comparison::bars).unwrap_or_default();
+        let frame = Frame {
+            title: &title,
+            status: &status,
+            bars: &bars,
+            overview: &scene.overview,
+            remarks: &[],
+            log: &self.log,
+        };
         let lines = screen::render(&frame, self.terminal.size(), self.paint);
         if let Err(error) = self.terminal.draw(&lines) {
             self.pace.error.get_or_insert(error);
@@ -182,16 +203,21 @@ impl Live {
 }
 
 impl Audience for Live {
-    fn hear(&mut self, at: Wall, news: &News) {
-        if let News::Act { number, of, .. } = news {
-            self.title = format!(" · act {number} of {of}");
+    fn hear(&mut self, at: Wall, way: Option<Way>, news: &News) {
+        match news {
+            News::Act { number, of, .. } => self.title = format!(" · act {number} of {of}"),
+            News::Compared(both) => self.comparison = Some((**both).clone()),
+            News::Line { .. } => {}
         }
-        self.log.push(entry(at, news));
+        tell(&mut self.log, at, way, news);
     }
 
     fn look(&mut self, scene: &Scene) -> Next {
         if self.pace.is_over(scene) {
             return Next::Leave;
+        }
+        if let Some(both) = &scene.comparison {
+            self.comparison = Some(both.clone());
         }
         let simulated = if self.pace.speed == 0 { LOOK } else { FRAME * self.pace.speed };
         let mut rest = self.pace.rest(simulated);
@@ -214,10 +240,11 @@ impl Audience for Live {
     }
 }
 
-fn entry(at: Wall, news: &News) -> Entry {
+/// Writes down what was said, and in which world if there are two.
+fn tell(log: &mut Log, at: Wall, way: Option<Way>, news: &News) {
     match news {
         News::Act { number, of, title } => {
-            Entry::new(at, Mark::Heading, format!("act {number} of {of}: {title}"))
+            log.push(Entry::new(at, Mark::Heading, format!("act {number} of {of}: {title}")));
         }
         News::Line { level, message, fields } => {
             let mark = match level {
@@ -225,13 +252,23 @@ fn entry(at: Wall, news: &News) -> Entry {
                 Level::Warning => Mark::Warning,
                 Level::Info | Level::Debug => Mark::Ordinary,
             };
-            Entry::new(at, mark, screen::decision(message, fields))
+            let said = screen::decision(message, fields);
+            let said = match way {
+                Some(way) => said.labelled(&format!("{way:<9}")),
+                None => said,
+            };
+            log.push(Entry::new(at, mark, said));
+        }
+        News::Compared(both) => {
+            for line in comparison::lines(both) {
+                log.push(Entry::new(at, Mark::Ordinary, line));
+            }
         }
     }
 }
 
 /// What became of the story, and what to try next.
-fn report(outcome: &Outcome, seed: u64, paint: Paint) -> String {
+fn report(outcome: &Outcome, seed: u64, paint: Paint, out: &mut impl Write) -> anyhow::Result<()> {
     let Outcome { pods, ran, bought, fell_through, left, .. } = outcome;
     let verdict = match &outcome.failure {
         _ if outcome.is_unfinished => "Stopped before the end, so this proves nothing.".to_owned(),
@@ -239,7 +276,8 @@ fn report(outcome: &Outcome, seed: u64, paint: Paint) -> String {
         Some(why) => paint.red(format!("✗ {why} (seed {seed})")),
     };
     let ran = if ran == pods { "all ran".to_owned() } else { format!("{ran} ran") };
-    format!(
+    writeln!(
+        out,
         "
 {verdict}
 
@@ -247,17 +285,28 @@ fn report(outcome: &Outcome, seed: u64, paint: Paint) -> String {
   pods   {pods} were made, {ran}: half of them within {}, the slowest after {}
   nodes  {bought} were bought, {fell_through} of them in the next offering because the cheapest had run dry
   money  {} at most, ${:.2} in all
-  left   {left} instances, by the simulated cloud's own books
-
-Try next:
-  headstart demo --seed 7 --speed 10                         another day, more slowly
-  headstart plan -f examples/quickstart.yaml --catalog aws   what would be bought for these manifests, and why
-  make testbed                                               a real control plane, for `headstart run` and `headstart top`
-",
+  left   {left} instances, by the simulated cloud's own books",
         screen::duration(outcome.took),
         screen::duration(outcome.median),
         screen::duration(outcome.slowest),
         dollars(outcome.most_per_hour),
         outcome.spent.dollars(),
-    )
+    )?;
+    if let Some(both) = &outcome.comparison {
+        let ways = "once with nodes for pods that wait, once also for pods that are expected";
+        writeln!(out, "\nThe {} pods of act 1, {ways}:\n", both.proactive.pods)?;
+        comparison::table(both, out)?;
+    }
+    write!(
+        out,
+        "
+Try next:
+  headstart demo --seed 7 --speed 10                         another day, more slowly
+  headstart plan -f examples/quickstart.yaml --catalog aws   what would be bought for these manifests, and why
+  make testbed                                               a real control plane, for `headstart run` and `headstart top`
+  headstart run --enable-proactive-scaleup                   nodes for pods that are expected, on a cluster of yours
+  headstart run --mode observe                               beside another autoscaler: only tells what it would do
+"
+    )?;
+    Ok(())
 }
