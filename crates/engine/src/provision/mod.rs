@@ -261,7 +261,7 @@ impl Provision {
         if eyes.is_wanting(pod) {
             self.considered.insert(uid.clone());
             self.batch.arrived(now, pod);
-        } else if eyes.may_want(pod) {
+        } else if sight::may_want(pod) {
             self.batch.came(now, pod);
         }
     }

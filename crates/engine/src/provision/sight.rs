@@ -37,14 +37,14 @@ impl Eyes<'_> {
     /// Before kube-scheduler has spoken we act only where its word is certain: for pods that it looks after, and for which
     /// it would not make room by sending others away.
     pub(crate) fn is_wanting(&self, pod: &Pod) -> bool {
-        self.may_want(pod)
+        may_want(pod)
             && (pod.is_unschedulable() || (pod.is_default_scheduled() && !self.store.could_displace(pod)))
     }
+}
 
-    /// Whether a pod wants a node that somebody has to make, if kube-scheduler says so.
-    pub(crate) fn may_want(&self, pod: &Pod) -> bool {
-        pod.is_waiting() && !pod.is_gated() && !pod.is_daemon() && !pod.is_mirror()
-    }
+/// Whether a pod wants a node that somebody has to make, if kube-scheduler says so.
+pub(crate) fn may_want(pod: &Pod) -> bool {
+    pod.is_waiting() && !pod.is_gated() && !pod.is_daemon() && !pod.is_mirror()
 }
 
 impl Eyes<'_> {

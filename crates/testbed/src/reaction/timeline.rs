@@ -71,12 +71,12 @@ impl Timeline {
     pub(crate) fn batches(&self) -> usize {
         let mut times: Vec<Duration> = self.claims.values().map(|claim| claim.created).collect();
         times.sort();
-        times.chunk_by(|one, next| *next - *one < Duration::from_secs(1)).count()
+        times.chunk_by(|one, next| next.saturating_sub(*one) < Duration::from_secs(1)).count()
     }
 
     /// How long each pod that runs took to do so.
     pub(crate) fn starts(&self) -> Vec<Duration> {
-        self.pods.values().filter_map(|pod| Some(pod.running? - pod.created)).collect()
+        self.pods.values().filter_map(|pod| Some(pod.running?.saturating_sub(pod.created))).collect()
     }
 
     /// How long each pod waited for the claim of the node that it runs on; nothing if the claim was there before it.

@@ -26,13 +26,15 @@ pub(crate) struct Arguments {
     write: Option<PathBuf>,
 }
 
-/// Pools that run full are a matter of their own.
-const AHEAD: [(&str, &str); 2] = [("ENABLE_PROACTIVE_SCALEUP", "true"), ("PROACTIVE_SCALEUP_THRESHOLD", "1")];
+type Environment = &'static [(&'static str, &'static str)];
 
-const WHO: [(&str, Peer, &[(&str, &str)]); 3] = [
+/// Pools that run full are a matter of their own.
+const AHEAD: Environment = &[("ENABLE_PROACTIVE_SCALEUP", "true"), ("PROACTIVE_SCALEUP_THRESHOLD", "1")];
+
+const WHO: [(&str, Peer, Environment); 3] = [
     ("Karpenter", Peer::Karpenter, &[]),
     ("Headstart", Peer::Headstart, &[]),
-    ("Headstart, proactive", Peer::Headstart, &AHEAD),
+    ("Headstart, proactive", Peer::Headstart, AHEAD),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is the answer")]
