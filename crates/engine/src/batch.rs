@@ -24,7 +24,7 @@ const GAPS: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     window: Option<Window>,
-    /// Pods that want a node if kube-scheduler says so, with their owners and since when.
+    /// Pods that want a node if kube-scheduler says so, with whom they belong to and since when.
     unspoken: BTreeMap<Arc<str>, (Arc<str>, Time)>,
 }
 
@@ -37,14 +37,18 @@ struct Window {
     /// One pod of each owner.
     owners: BTreeSet<Arc<str>>,
     of_owners: Vec<crate::store::PodKey>,
+    kin: BTreeSet<Arc<str>>,
+}
+
+/// What a pod has in common with those that are made together with it: its owner, or else its namespace.
+fn kin(pod: &Pod) -> Arc<str> {
+    pod.owner().cloned().unwrap_or_else(|| pod.key().0)
 }
 
 impl Batch {
     /// Takes notice of a pod that may want a node, which only kube-scheduler can tell.
     pub(crate) fn came(&mut self, now: Time, pod: &Pod) {
-        if let Some(owner) = pod.owner() {
-            self.unspoken.entry(pod.uid().clone()).or_insert_with(|| (owner.clone(), now));
-        }
+        self.unspoken.entry(pod.uid().clone()).or_insert_with(|| (kin(pod), now));
     }
 
     /// Takes notice that a pod wants no node.
@@ -62,12 +66,14 @@ impl Batch {
             gaps: Vec::new(),
             owners: BTreeSet::new(),
             of_owners: Vec::new(),
+            kin: BTreeSet::new(),
         });
         if window.count > 0 && window.gaps.len() < GAPS {
             window.gaps.push(now.0.saturating_sub(window.last.0));
         }
         window.count += 1;
         window.last = now;
+        window.kin.insert(kin(pod));
         if let Some(owner) = pod.owner()
             && window.owners.insert(owner.clone())
         {
@@ -89,9 +95,8 @@ impl Batch {
             .filter_map(|key| store.pod(key))
             .filter(|pod| !pod.owner().is_some_and(|owner| is_foreseen(owner)))
             .any(|pod| store.still_to_come(pod) > 0);
-        let is_sibling = |(owner, since): &(Arc<str>, Time)| {
-            window.owners.contains(owner) && *since + FRESH > window.opened
-        };
+        let is_sibling =
+            |(kin, since): &(Arc<str>, Time)| window.kin.contains(kin) && *since + FRESH > window.opened;
         let close = if unfinished {
             window.last + STALLED
         } else if self.unspoken.values().any(is_sibling) {

@@ -77,29 +77,33 @@ fn a_lone_pod_gets_a_claim_within_fifty_milliseconds_and_only_one() {
 
 #[test]
 fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
-    let mut story = Story::begin(&[pool(9), class()]);
-    let owned = |i: u32, is_refused: bool| {
-        let mut pod = pod(&format!("web-{i}"));
-        pod["metadata"]["uid"] = json!(format!("uid-{i}"));
-        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
-        pod["spec"]["schedulerName"] = json!("another");
-        if is_refused {
-            let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" });
-            pod["status"]["conditions"] = json!([condition]);
+    let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
+    for owners in [json!([]), owner] {
+        let mut story = Story::begin(&[pool(9), class()]);
+        let foreign = |i: u32, is_refused: bool| {
+            let mut pod = pod(&format!("web-{i}"));
+            pod["metadata"]["uid"] = json!(format!("uid-{i}"));
+            pod["metadata"]["ownerReferences"] = owners.clone();
+            pod["spec"]["schedulerName"] = json!("another");
+            if is_refused {
+                let condition =
+                    json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" });
+                pod["status"]["conditions"] = json!([condition]);
+            }
+            pod
+        };
+        for i in 0..3 {
+            story.seen(Kind::Pod, foreign(i, false));
         }
-        pod
-    };
-    for i in 0..3 {
-        story.seen(Kind::Pod, owned(i, false));
+        let mut effects = story.play(1_000, nobody);
+        assert_eq!(count(&effects, is_create), 0, "another scheduler may have a place for them");
+        for i in 0..3 {
+            story.seen(Kind::Pod, foreign(i, true));
+            effects.extend(story.play(200, nobody));
+        }
+        effects.extend(story.play(1_000, nobody));
+        assert_eq!(count(&effects, is_create), 1, "{owners}");
     }
-    let mut effects = story.play(1_000, nobody);
-    assert_eq!(count(&effects, is_create), 0, "another scheduler may have a place for them");
-    for i in 0..3 {
-        story.seen(Kind::Pod, owned(i, true));
-        effects.extend(story.play(200, nobody));
-    }
-    effects.extend(story.play(1_000, nobody));
-    assert_eq!(count(&effects, is_create), 1);
 }
 
 #[test]
