@@ -3,6 +3,7 @@
 mod consolidation;
 mod memory;
 mod reaction;
+mod shrink;
 mod solver;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ pub(crate) enum Measure {
     Reaction(reaction::Arguments),
     Memory(memory::Arguments),
     Consolidation(consolidation::Arguments),
+    Shrink(shrink::Arguments),
 }
 
 pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
@@ -30,6 +32,7 @@ pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
         Measure::Reaction(arguments) => reaction::run(arguments).await,
         Measure::Memory(arguments) => memory::run(arguments).await,
         Measure::Consolidation(arguments) => consolidation::run(&arguments),
+        Measure::Shrink(arguments) => shrink::run(arguments).await,
     }
 }
 
