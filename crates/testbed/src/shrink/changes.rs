@@ -8,8 +8,8 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 
 use crate::reaction::claims;
@@ -42,8 +42,7 @@ impl Changes {
     pub(super) async fn begin(client: &Client) -> Result<Self> {
         let pods: Api<Pod> = Api::default_namespaced(client.clone());
         let sights = futures::stream::select(sights(claims(client), claim), sights(pods, pod)).boxed();
-        let mut changes =
-            Self { sights, known: BTreeSet::new(), going: BTreeSet::new(), evictions: 0 };
+        let mut changes = Self { sights, known: BTreeSet::new(), going: BTreeSet::new(), evictions: 0 };
         let mut n_listed = 0;
         while n_listed < 2 {
             match changes.sights.next().await.context("the watches ended")? {
@@ -105,19 +104,19 @@ impl Changes {
     }
 }
 
-fn claim(event: Event<DynamicObject>) -> Option<Sight> {
+fn claim(event: &Event<DynamicObject>) -> Option<Sight> {
     let uid = |claim: &DynamicObject| claim.uid().unwrap_or_default();
     match event {
         Event::InitApply(claim) | Event::Apply(claim) => {
-            Some(Sight::Claim(uid(&claim), claim.metadata.deletion_timestamp.is_some()))
+            Some(Sight::Claim(uid(claim), claim.metadata.deletion_timestamp.is_some()))
         }
-        Event::Delete(claim) => Some(Sight::ClaimGone(uid(&claim))),
+        Event::Delete(claim) => Some(Sight::ClaimGone(uid(claim))),
         Event::InitDone => Some(Sight::Listed),
         Event::Init => None,
     }
 }
 
-fn pod(event: Event<Pod>) -> Option<Sight> {
+fn pod(event: &Event<Pod>) -> Option<Sight> {
     match event {
         Event::Delete(_) => Some(Sight::PodGone),
         Event::InitDone => Some(Sight::Listed),
@@ -125,13 +124,13 @@ fn pod(event: Event<Pod>) -> Option<Sight> {
     }
 }
 
-fn sights<K>(api: Api<K>, sight: fn(Event<K>) -> Option<Sight>) -> impl Stream<Item = Sight> + Send
+fn sights<K>(api: Api<K>, sight: fn(&Event<K>) -> Option<Sight>) -> impl Stream<Item = Sight> + Send
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let events = watch(api, watcher::Config::default()).default_backoff();
+    let events = watcher(api, watcher::Config::default()).default_backoff();
     // A watch that fails begins anew, which is seen by its list.
-    events.filter_map(move |event| std::future::ready(event.ok().and_then(sight)))
+    events.filter_map(move |event| std::future::ready(event.ok().as_ref().and_then(sight)))
 }
 
 #[cfg(test)]

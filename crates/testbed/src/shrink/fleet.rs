@@ -78,7 +78,8 @@ impl Fleet {
         }
         ensure!(by_name.is_empty(), "nodes have no NodeClaim: {:?}", by_name.keys());
         let mut dice = Dice::new(shape.seed);
-        let pods = placed(client, &apps).await?.into_iter().filter(|_| dice.below(100) < shape.keep).collect();
+        let pods =
+            placed(client, &apps).await?.into_iter().filter(|_| dice.below(100) < shape.keep).collect();
         Ok(Self { shape, apps, machines, pods, dollars_per_hour })
     }
 
@@ -117,9 +118,10 @@ impl Fleet {
 
     /// What looks after the pods that are left.
     pub(super) fn replica_sets(&self) -> impl Iterator<Item = serde_json::Value> {
-        self.apps.iter().enumerate().map(|(index, app)| {
-            app.replica_set(self.pods.iter().filter(|(of, _)| *of == index).count())
-        })
+        self.apps
+            .iter()
+            .enumerate()
+            .map(|(index, app)| app.replica_set(self.pods.iter().filter(|(of, _)| *of == index).count()))
     }
 }
 

@@ -61,7 +61,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
         blocks.push(Block { bound: fleet.bound()?, fleet, outcomes });
         // What has been measured is kept even if somebody loses patience.
         if let Some(file) = &arguments.write {
-            std::fs::write(file, report(&blocks)).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, report(&blocks))
+                .with_context(|| format!("cannot write {}", file.display()))?;
         }
     }
     print!("{}", table(&blocks));
@@ -127,7 +128,8 @@ fn table(blocks: &[Block]) -> String {
         let karpenter = block.dollars(Operator::Karpenter);
         for (operator, outcome) in outcomes {
             let dollars = outcome.dollars_per_hour;
-            let over = karpenter.map_or("–".to_owned(), |theirs| format!("{:+.1} %", percent(dollars, theirs)));
+            let over =
+                karpenter.map_or("–".to_owned(), |theirs| format!("{:+.1} %", percent(dollars, theirs)));
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {:.2} | {bound:.2} | {} | {} | {dollars:.2} | {:+.1} % | {over} | {} | {:.0} s |",
@@ -157,7 +159,8 @@ fn report(blocks: &[Block]) -> String {
         .iter()
         .map(|shape| format!("- `{}`: {}; {} % of the pods stay.\n", shape.name, shape.about, shape.keep))
         .collect();
-    let verdicts: Vec<String> = blocks.iter().filter_map(Block::verdict).map(|it| format!("- {}", it.text)).collect();
+    let verdicts: Vec<String> =
+        blocks.iter().filter_map(Block::verdict).map(|it| format!("- {}", it.text)).collect();
     format!(
         "# Fleets made smaller beside Karpenter
 
