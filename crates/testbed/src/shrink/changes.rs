@@ -19,7 +19,7 @@ use super::n_running;
 /// Karpenter looks every ten seconds and believes a saving after fifteen; this is long enough for several of both.
 const QUIET: Duration = Duration::from_secs(90);
 /// Longer than any of the fleets takes.
-const LIMIT: Duration = Duration::from_mins(30);
+const LIMIT: Duration = Duration::from_mins(60);
 
 enum Sight {
     Listed,
