@@ -32,7 +32,7 @@ pub use shape::{SHAPES, Shape};
 const RATE: Rate = Rate { qps: 200, burst: 300 };
 
 /// Who makes a fleet smaller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Operator {
     /// The unmodified Karpenter.
     Karpenter,
@@ -76,6 +76,8 @@ pub struct Outcome {
     pub evictions: usize,
     /// From when consolidation was allowed until the last NodeClaim came, was told to go, or went.
     pub last_change: Duration,
+    /// Whether nothing more happened for a while; otherwise this is how far it was when patience ended.
+    pub is_at_rest: bool,
 }
 
 /// Puts the fleet on a new cluster, lets the operator consolidate, and waits until it has nothing left to do. The
@@ -104,13 +106,14 @@ async fn shrink_on(plane: &ControlPlane, fleet: &Fleet, operator: Operator) -> R
     let mut changes = Changes::begin(&client).await?;
     allow_consolidation(&client).await?;
     let start = Instant::now();
-    let last = changes.until_quiet(&client, start, fleet.n_pods()).await?;
+    let (last_change, is_at_rest) = changes.until_quiet(&client, start, fleet.n_pods()).await?;
     let nodes = Api::<Node>::all(client).list(&ListParams::default()).await?.items;
     Ok(Outcome {
         n_nodes: nodes.len(),
         dollars_per_hour: dollars_per_hour(&nodes),
         evictions: changes.evictions(),
-        last_change: last,
+        last_change,
+        is_at_rest,
     })
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DynamicObject, ListParams};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -18,8 +18,10 @@ use super::n_running;
 
 /// Karpenter looks every ten seconds and believes a saving after fifteen; this is long enough for several of both.
 const QUIET: Duration = Duration::from_secs(90);
-/// Longer than any of the fleets takes.
-const LIMIT: Duration = Duration::from_mins(60);
+/// How long somebody may go on before what there is by then counts.
+const PATIENCE: Duration = Duration::from_mins(20);
+/// Longer than it takes to finish what has been begun.
+const LIMIT: Duration = Duration::from_mins(30);
 
 enum Sight {
     Listed,
@@ -57,18 +59,18 @@ impl Changes {
         self.evictions
     }
 
-    /// Waits until nothing changes any more and all pods run; returns when the last change was, from `start` on.
+    /// Waits until nothing changes any more and all pods run, or patience has an end and nothing is half done; returns when
+    /// the last change was, from `start` on, and whether it was the last for certain.
     pub(super) async fn until_quiet(
         &mut self,
         client: &Client,
         start: Instant,
         n_pods: usize,
-    ) -> Result<Duration> {
+    ) -> Result<(Duration, bool)> {
         let mut last = start;
         loop {
             ensure!(start.elapsed() < LIMIT, "no rest after {} minutes", LIMIT.as_secs() / 60);
-            let left = QUIET.saturating_sub(last.elapsed()).max(Duration::from_secs(1));
-            match tokio::time::timeout(left, self.sights.next()).await {
+            match tokio::time::timeout(Duration::from_secs(1), self.sights.next()).await {
                 Ok(None) => bail!("the watches ended"),
                 Ok(Some(Sight::Listed)) => bail!("a watch was lost, and with it what happened meanwhile"),
                 Ok(Some(sight)) => {
@@ -76,10 +78,13 @@ impl Changes {
                         last = Instant::now();
                     }
                 }
-                Err(_) if self.going.is_empty() && n_running(client).await? == n_pods => {
-                    return Ok(last.duration_since(start));
+                Err(_) => {
+                    let is_quiet = last.elapsed() >= QUIET;
+                    let is_over = is_quiet || start.elapsed() >= PATIENCE;
+                    if is_over && self.going.is_empty() && is_whole(client, n_pods).await? {
+                        return Ok((last.duration_since(start), is_quiet));
+                    }
                 }
-                Err(_) => {}
             }
         }
     }
@@ -102,6 +107,16 @@ impl Changes {
             }
         }
     }
+}
+
+/// Whether all pods run and no node is about to go.
+async fn is_whole(client: &Client, n_pods: usize) -> Result<bool> {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+    let is_marked = |node: &Node| {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted")
+    };
+    Ok(!nodes.iter().any(is_marked) && n_running(client).await? == n_pods)
 }
 
 fn claim(event: &Event<DynamicObject>) -> Option<Sight> {

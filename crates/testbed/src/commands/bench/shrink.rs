@@ -1,8 +1,10 @@
 //! `headstart-testbed bench shrink`: how far operators make the same fleets smaller.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -21,7 +23,7 @@ pub(crate) struct Arguments {
     /// Only fleets whose name contains this.
     #[arg(long, default_value = "")]
     fleet: String,
-    /// How many operators work at once, each on its own cluster.
+    /// How many operators work at once, each on its own cluster; more than a machine bears changes what is measured.
     #[arg(long, default_value_t = 3)]
     at_once: usize,
     /// Keep the operators' logs in this directory.
@@ -40,9 +42,9 @@ const TOLERANCE: f64 = 2.0;
 
 /// A fleet and what became of it under each operator.
 struct Block {
-    fleet: Fleet,
+    fleet: Arc<Fleet>,
     bound: f64,
-    outcomes: Vec<(Operator, Outcome)>,
+    outcomes: BTreeMap<Operator, Outcome>,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the answer")]
@@ -57,14 +59,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
         let (bought, left) = (fleet.n_pods_once(), fleet.n_pods());
         eprintln!("  {} nodes for {bought} pods, of which {left} stay", fleet.n_nodes());
         ensure!(fleet.n_nodes() >= LEAST_NODES, "less than {LEAST_NODES} nodes show nothing");
-        let outcomes = compare(&arguments, &fleet).await?;
-        blocks.push(Block { bound: fleet.bound()?, fleet, outcomes });
-        // What has been measured is kept even if somebody loses patience.
-        if let Some(file) = &arguments.write {
-            std::fs::write(file, report(&blocks))
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        blocks.push(Block { bound: fleet.bound()?, fleet: Arc::new(fleet), outcomes: BTreeMap::new() });
     }
+    compare(&arguments, &mut blocks).await?;
     print!("{}", table(&blocks));
     let verdicts: Vec<Verdict> = blocks.iter().filter_map(Block::verdict).collect();
     for verdict in &verdicts {
@@ -73,24 +70,38 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(if verdicts.iter().all(|verdict| verdict.is_reached) { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-async fn compare(arguments: &Arguments, fleet: &Fleet) -> Result<Vec<(Operator, Outcome)>> {
-    let measure = async |operator: Operator| {
-        let file = format!("{}-{}.log", fleet.shape().name, operator.name()).replace([' ', ','], "-");
+/// Lets all operators work on all fleets, some at once.
+async fn compare(arguments: &Arguments, blocks: &mut [Block]) -> Result<()> {
+    let fleets: Vec<Arc<Fleet>> = blocks.iter().map(|block| Arc::clone(&block.fleet)).collect();
+    let work = fleets.iter().enumerate().flat_map(|(index, fleet)| {
+        arguments.operators.iter().map(move |operator| (index, Arc::clone(fleet), *operator))
+    });
+    let measure = async |(index, fleet, operator): (usize, Arc<Fleet>, Operator)| {
+        let name = format!("{}, {}", fleet.shape().name, operator.name());
+        eprintln!("{name}: begins (minutes)");
+        let file = format!("{}.log", name.replace(", ", "-").replace(' ', "-"));
         let log = arguments.logs.as_ref().map(|dir| dir.join(file));
-        eprintln!("  {} begins (minutes)", operator.name());
-        let outcome = shrink(fleet, operator, log.as_deref()).await?;
+        let outcome = shrink(&fleet, operator, log.as_deref()).await?;
         eprintln!(
-            "  {}: {} nodes for {:.2} $/h after {:.0} s and {} evictions",
-            operator.name(),
+            "{name}: {} nodes for {:.2} $/h after {:.0} s and {} evictions",
             outcome.n_nodes,
             outcome.dollars_per_hour,
             outcome.last_change.as_secs_f64(),
             outcome.evictions,
         );
-        Ok((operator, outcome))
+        Ok::<_, anyhow::Error>((index, operator, outcome))
     };
-    let operators = futures::stream::iter(arguments.operators.iter().copied());
-    operators.map(measure).buffered(arguments.at_once.max(1)).try_collect().await
+    let mut results =
+        std::pin::pin!(futures::stream::iter(work).map(measure).buffer_unordered(arguments.at_once.max(1)));
+    while let Some((index, operator, outcome)) = results.try_next().await? {
+        blocks[index].outcomes.insert(operator, outcome);
+        // What has been measured is kept even if somebody loses patience.
+        if let Some(file) = &arguments.write {
+            std::fs::write(file, report(blocks))
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    Ok(())
 }
 
 struct Verdict {
@@ -100,8 +111,7 @@ struct Verdict {
 
 impl Block {
     fn dollars(&self, operator: Operator) -> Option<f64> {
-        let found = self.outcomes.iter().find(|(of, _)| *of == operator);
-        found.map(|(_, outcome)| outcome.dollars_per_hour)
+        self.outcomes.get(&operator).map(|outcome| outcome.dollars_per_hour)
     }
 
     /// Nothing can be said unless both were measured.
@@ -132,7 +142,7 @@ fn table(blocks: &[Block]) -> String {
                 karpenter.map_or("–".to_owned(), |theirs| format!("{:+.1} %", percent(dollars, theirs)));
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {:.2} | {bound:.2} | {} | {} | {dollars:.2} | {:+.1} % | {over} | {} | {:.0} s |",
+                "| {} | {} | {} | {} | {:.2} | {bound:.2} | {} | {} | {dollars:.2} | {:+.1} % | {over} | {} | {:.0} s{} |",
                 fleet.shape().name,
                 fleet.n_pods_once(),
                 fleet.n_pods(),
@@ -143,6 +153,7 @@ fn table(blocks: &[Block]) -> String {
                 percent(dollars, *bound),
                 outcome.evictions,
                 outcome.last_change.as_secs_f64(),
+                if outcome.is_at_rest { "" } else { ", not at rest" },
             );
         }
     }
@@ -172,12 +183,13 @@ nodes, which kwok plays.
 
 {shapes}
 Once the operator leads, `consolidateAfter` goes from `Never` to `0s`, with the default budget of a tenth of the nodes. A run ends when no
-NodeClaim has come, been told to go or gone for 90 seconds and all pods run.
+NodeClaim has come, been told to go or gone for 90 seconds and all pods run, or after twenty minutes as soon as nothing is half done (`not at rest`).
 
 - `compat` and `search` are Headstart's two ways to look for savings (`--consolidation`); `compat` looks as Karpenter does.
 - `bound` is what any fleet for the pods that are left costs at least.
 - `evictions` are pods that went and were made anew elsewhere. kube-scheduler decides where, so two runs do not end exactly alike.
-- `last change` counts from when consolidation was allowed. The operators of a fleet run side by side, so it says little about speed.
+- `last change` counts from when consolidation was allowed. Several operators work side by side, each on its own cluster, so it says
+  little about speed.
 - 90 seconds are not the end for everybody: `search` lets a node that has just replaced another rest for ten minutes, and Karpenter goes on trying sets of
   nodes in other orders. What either would find later is left out for all.
 
