@@ -76,7 +76,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-proactive bench-memory bench-consolidation release
+.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-proactive bench-memory bench-consolidation bench-shrink release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -116,6 +116,9 @@ bench-memory: release ## Measure what both need in a cluster of 5,000 nodes and 
 
 bench-consolidation: ## Measure both ways to make a churned fleet smaller, and write docs/benchmarks-consolidation.md
 	@$(TESTBED_RELEASE) bench consolidation --write docs/benchmarks-consolidation.md $(ARGS)
+
+bench-shrink: release ## Let Karpenter and Headstart consolidate the same fleets (40 minutes), and write docs/benchmarks-shrink.md
+	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench shrink --write docs/benchmarks-shrink.md $(ARGS)
 
 # What is measured is what users run.
 release:

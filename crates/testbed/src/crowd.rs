@@ -23,10 +23,11 @@ use crate::options::{Component, Options};
 use crate::peers::{self, Peer, Running};
 use crate::reaction::audit::Audit;
 use crate::reaction::{Calls, LIMIT, calm_pool, claims, create, is_true, observer, until, wait_until_ready};
+use crate::template::Template;
 use crate::usage::{self, Memory};
 use crate::workload;
 
-use objects::{Owner, Template};
+use objects::Owner;
 
 /// How many requests are under way at once while the cluster is filled.
 const AT_ONCE: usize = 32;
@@ -261,7 +262,7 @@ async fn buy_one(client: &Client) -> Result<Duration> {
     tokio::time::timeout(LIMIT, bought).await.context("the operator buys no node")?
 }
 
-async fn patch_status<T>(api: &Api<T>, name: &str, status: &serde_json::Value) -> Result<()>
+pub(crate) async fn patch_status<T>(api: &Api<T>, name: &str, status: &serde_json::Value) -> Result<()>
 where
     T: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {

@@ -24,8 +24,10 @@ pub mod peers;
 mod ports;
 mod process;
 pub mod reaction;
+pub mod shrink;
 mod stages;
 pub mod suites;
+mod template;
 pub mod usage;
 pub mod workload;
 

@@ -30,7 +30,7 @@ pub use audit::Calls;
 pub use timeline::percentile;
 
 /// Karpenter's KWOK provider writes a node's price on this label, in dollars per hour.
-const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
+pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// Longer than anything here takes, so that only something broken runs into it.
 pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 

@@ -4,6 +4,7 @@ mod consolidation;
 mod memory;
 mod proactive;
 mod reaction;
+mod shrink;
 mod solver;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ pub(crate) enum Measure {
     Memory(memory::Arguments),
     Proactive(proactive::Arguments),
     Consolidation(consolidation::Arguments),
+    Shrink(shrink::Arguments),
 }
 
 pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
@@ -33,6 +35,7 @@ pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
         Measure::Memory(arguments) => memory::run(arguments).await,
         Measure::Proactive(arguments) => proactive::run(arguments).await,
         Measure::Consolidation(arguments) => consolidation::run(&arguments),
+        Measure::Shrink(arguments) => shrink::run(arguments).await,
     }
 }
 
