@@ -351,9 +351,7 @@ impl Engine {
                     .map(|node| node.metadata.object(Kind::Node));
                 let pod = format!("{}/{}", key.0, key.1);
                 let is_eviction = matches!(effect, Effect::Evict { .. });
-                if matches!(outcome, Outcome::Refused(_)) {
-                    self.drain.stays(key);
-                }
+                self.drain.answered(key, &outcome);
                 self.with_out(now, |_, out| tell_eviction(is_eviction, &outcome, node, &pod, out));
                 self.written(now, &effect, outcome);
             }

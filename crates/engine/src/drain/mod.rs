@@ -19,6 +19,7 @@ use crate::errands::Errand;
 use crate::kind::Kind;
 use crate::machines::Machines;
 use crate::out::Out;
+use crate::outcome::Outcome;
 use crate::report::Level;
 use crate::store::{Claim, Node, PodKey, Store, Touched};
 use crate::time::{Time, Wall};
@@ -127,9 +128,9 @@ impl Drain {
         self.agenda.mark(Target::Node(name.to_owned()));
     }
 
-    /// Takes notice that a pod was not asked to leave after all.
-    pub(crate) fn stays(&mut self, pod: &PodKey) {
-        self.leavers.stays(pod);
+    /// Takes notice of what the API server said to a request that a pod leave.
+    pub(crate) fn answered(&mut self, pod: &PodKey, outcome: &Outcome) {
+        self.leavers.answered(pod, outcome);
     }
 
     /// Asks pods of a node that stays to leave it for now; how many are still there.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::action::Effect;
 use crate::errands::Errand;
 use crate::out::Out;
+use crate::outcome::Outcome;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
 use crate::time::Wall;
 
@@ -16,22 +17,44 @@ const STUCK: Duration = Duration::from_mins(1);
 /// How long the last running pod of several waits for another to run elsewhere.
 const LAST_STAYS: Duration = Duration::from_mins(5);
 
-/// Pods that were asked to leave and are not seen to do so yet, with their owners.
+/// Pods that were asked to leave and are not seen to do so yet.
 #[derive(Debug, Default)]
 pub(super) struct Leavers {
-    by_pod: BTreeMap<PodKey, (Arc<str>, Arc<str>)>,
+    by_pod: BTreeMap<PodKey, Leaver>,
+}
+
+#[derive(Debug)]
+struct Leaver {
+    uid: Arc<str>,
+    owner: Option<Arc<str>>,
+    /// Whether the API server has agreed.
+    is_certain: bool,
 }
 
 impl Leavers {
     fn add(&mut self, pod: &Pod) {
-        if let Some(owner) = pod.owner() {
-            self.by_pod.insert(pod.key(), (pod.uid().clone(), owner.clone()));
+        let leaver = Leaver { uid: pod.uid().clone(), owner: pod.owner().cloned(), is_certain: false };
+        self.by_pod.insert(pod.key(), leaver);
+    }
+
+    /// Takes notice of what the API server said to a request to leave.
+    pub(super) fn answered(&mut self, key: &PodKey, outcome: &Outcome) {
+        match outcome {
+            Outcome::Refused(_) => {
+                self.by_pod.remove(key);
+            }
+            Outcome::Done(_) => {
+                if let Some(leaver) = self.by_pod.get_mut(key) {
+                    leaver.is_certain = true;
+                }
+            }
+            _ => {}
         }
     }
 
-    /// Takes notice that a pod was not asked to leave after all.
-    pub(super) fn stays(&mut self, key: &PodKey) {
-        self.by_pod.remove(key);
+    /// Whether a pod is leaving though no watch has said so yet; asking again could only go wrong.
+    fn has(&self, pod: &Pod) -> bool {
+        self.by_pod.get(&pod.key()).is_some_and(|leaver| leaver.is_certain && leaver.uid == *pod.uid())
     }
 
     /// Takes notice of what a pod is like now.
@@ -40,7 +63,7 @@ impl Leavers {
             let pod = store.pod(key).filter(|pod| **pod.uid() == *uid);
             pod.is_none_or(|pod| pod.is_leaving() || pod.is_over())
         };
-        if self.by_pod.get(key).is_some_and(|(uid, _)| is_leaving(uid)) {
+        if self.by_pod.get(key).is_some_and(|leaver| is_leaving(&leaver.uid)) {
             self.by_pod.remove(key);
         }
     }
@@ -49,10 +72,11 @@ impl Leavers {
     fn is_last(&self, pod: &Pod, store: &Store) -> bool {
         let Some(owner) = pod.owner().filter(|_| pod.is_running()) else { return false };
         let (running, are_several) = store.siblings(owner);
-        let runs = |key: &PodKey, uid: &Arc<str>| {
-            store.pod(key).is_some_and(|pod| pod.uid() == uid && pod.is_running() && !pod.is_leaving())
+        let is_one = |(key, leaver): &(&PodKey, &Leaver)| {
+            let runs = |pod: &Pod| *pod.uid() == leaver.uid && pod.is_running() && !pod.is_leaving();
+            leaver.owner.as_ref() == Some(owner) && store.pod(key).is_some_and(runs)
         };
-        let leaving = self.by_pod.iter().filter(|(key, (uid, of))| of == owner && runs(key, uid)).count();
+        let leaving = self.by_pod.iter().filter(is_one).count();
         are_several && running.saturating_sub(leaving) <= 1
     }
 }
@@ -109,7 +133,7 @@ pub(super) fn drain(
         .and_then(|claim| claim.condition(headstart_api::conditions::nodeclaim::DISRUPTION_REASON))
         .map_or("Forceful Termination", |condition| condition.reason.as_str());
     for pod in others.into_iter().filter(|pod| tier(pod) == first) {
-        if pod.is_leaving() || pod.is_protected(now) {
+        if pod.is_leaving() || leavers.has(pod) || pod.is_protected(now) {
             continue;
         }
         let is_late = deadline.is_some_and(|deadline| now >= deadline)

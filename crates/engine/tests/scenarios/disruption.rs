@@ -2,7 +2,7 @@
 
 use headstart_core::cloud::Instance;
 use headstart_engine::settings::Proactive;
-use headstart_engine::{Effect, Fact, Kind, Outcome, Part, Settings};
+use headstart_engine::{Effect, Fact, Kind, Outcome, Part, Refusal, Settings};
 use serde_json::{Value, json};
 
 use crate::story::{CREATED, Story, class, pod, pool, running_claim};
@@ -174,4 +174,31 @@ fn room_for_a_buffer_goes_soon_after_the_buffer() {
     story.gone(Kind::CapacityBuffer, "spare");
     let effects = story.play(60_000, cloud(&["a"]));
     assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 1, "{effects:?}");
+}
+
+#[test]
+fn a_pod_that_was_evicted_is_not_asked_again_and_does_not_count_as_one_that_runs() {
+    let owned = |name: &str| {
+        let mut pod = bound(name, "a");
+        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
+        pod
+    };
+    let pods = ["web-1", "web-2", "web-3"].map(owned);
+    let nodes = [in_service("a", "c-4x-amd64-linux")];
+    let mut story = Story::begin(&objects(pool_with(&json!({ "consolidateAfter": "Never" })), &nodes, &pods));
+    story.leaves(Kind::NodeClaim, "a");
+    // The first of them may not go yet, and no watch tells that others do.
+    let mut others = cloud(&["a"]);
+    let effects = story.play(60_000, |effect| match effect {
+        Effect::Evict { object } if object.name == "web-1" => Some(Outcome::Refused(Refusal::Conflict)),
+        _ => others(effect),
+    });
+    let asked = |name: &str| {
+        count(&effects, |effect| matches!(effect, Effect::Evict { object } if object.name == name))
+    };
+    assert_eq!(
+        [asked("web-1"), asked("web-2"), asked("web-3")],
+        [1, 1, 1],
+        "it is the last one now, which stays for a while"
+    );
 }
