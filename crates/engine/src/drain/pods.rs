@@ -48,7 +48,7 @@ impl Leavers {
                     leaver.is_certain = true;
                 }
             }
-            _ => {}
+            Outcome::Unknown { .. } => {}
         }
     }
 
