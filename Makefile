@@ -76,7 +76,7 @@ $(DENY):
 
 ##@ Prove
 
-.PHONY: test binaries sim pairs soak suites bench bench-reaction bench-proactive bench-memory bench-consolidation bench-shrink release
+.PHONY: test binaries sim pairs soak suites suites-table bench bench-reaction bench-proactive bench-companion bench-memory bench-consolidation bench-shrink release
 test: ## Everything that must hold: `make check`, then the tests on real control planes
 	@echo "== 1/4 format, lints, unit tests, licences"
 	@$(MAKE) --no-print-directory check
@@ -102,6 +102,9 @@ soak: ## The same for as many seeds as wanted (SEEDS=n)
 suites: build ## Run upstream's end-to-end suites (PEER=karpenter|headstart FOCUS="part of a spec's text" JOBS=n)
 	@$(TESTBED) suites --peer $(PEER) --focus "$(FOCUS)" --jobs $(JOBS)
 
+suites-table: build ## Write docs/suites.md from what the last runs of the suites against both operators said
+	@$(TESTBED) suites --compare docs/suites.md
+
 bench: ## Measure the solver side by side with Karpenter's (most of an hour) and write docs/benchmarks.md
 	@$(TESTBED_RELEASE) bench solver --write docs/benchmarks.md $(ARGS)
 
@@ -110,6 +113,9 @@ bench-reaction: release ## Measure how Headstart and Karpenter react to load, si
 
 bench-proactive: release ## Measure what it is worth to expect pods that come slowly (10 minutes), and write docs/benchmarks-proactive.md
 	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench proactive --write docs/benchmarks-proactive.md $(ARGS)
+
+bench-companion: build ## Measure how long pods wait for Karpenter's nodes without and with a companion (an hour)
+	@$(TESTBED) bench companion $(ARGS)
 
 bench-memory: release ## Measure what both need in a cluster of 5,000 nodes and 50,000 pods (20 minutes), and write docs/benchmarks-memory.md
 	@HEADSTART_BIN="$(RELEASED)" $(TESTBED) bench memory --write docs/benchmarks-memory.md $(ARGS)

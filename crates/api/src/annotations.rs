@@ -37,6 +37,9 @@ pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 pub const EXPECTED_BY: &str = "headstart.dev/expected-by";
 /// Why those pods were expected, in words.
 pub const BECAUSE: &str = "headstart.dev/because";
+/// The most that the node of a claim may cost, in dollars an hour: what was decided upon if there is a cap on what may be
+/// spent for pods that are expected.
+pub const AT_MOST: &str = "headstart.dev/at-most";
 
 /// Tells Cluster Autoscaler that a pod need not keep its node: `true`.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";

@@ -80,21 +80,9 @@ impl Show {
         let mut after = |time: Duration| *due = Instant::now() + time;
         match self {
             Self::Once => {
-                let overview = view.overview();
                 let mut log = Log::default();
                 view.notes.iter().for_each(|note| log.push(entry(note)));
-                let remarks = remarks(view, &overview);
-                let status = format!("{} UTC", screen::clock(view.at));
-                let title = title(view);
-                let frame = Frame {
-                    title: &title,
-                    status: &status,
-                    bars: &[],
-                    overview: &overview,
-                    remarks: &remarks,
-                    log: &log,
-                };
-                for line in screen::render(&frame, PAGE, Paint::PLAIN) {
+                for line in page(view, &log, "", PAGE, Paint::PLAIN) {
                     writeln!(io::stdout(), "{}", line.trim_end())?;
                 }
                 return Ok(ControlFlow::Break(()));
@@ -120,19 +108,7 @@ impl Show {
                 }
                 if is_due {
                     after(DRAW);
-                    let overview = view.overview();
-                    let remarks = remarks(view, &overview);
-                    let status = format!("{} UTC · q quit", screen::clock(view.at));
-                    let title = title(view);
-                    let frame = Frame {
-                        title: &title,
-                        status: &status,
-                        bars: &[],
-                        overview: &overview,
-                        remarks: &remarks,
-                        log,
-                    };
-                    let lines = screen::render(&frame, terminal.size(), Paint::of(&io::stdout()));
+                    let lines = page(view, log, " · q quit", terminal.size(), Paint::of(&io::stdout()));
                     terminal.draw(&lines)?;
                 }
             }
@@ -141,8 +117,18 @@ impl Show {
     }
 }
 
-fn title(view: &View<'_>) -> String {
-    format!("headstart top · {}", view.url)
+/// The whole screen; `keys` says which ones do something.
+fn page(view: &View<'_>, log: &Log, keys: &str, size: Size, paint: Paint) -> Vec<String> {
+    let overview = view.overview();
+    let frame = Frame {
+        title: &format!("headstart top · {}", view.url),
+        status: &format!("{} UTC{keys}", screen::clock(view.at)),
+        bars: &[],
+        overview: &overview,
+        remarks: &remarks(view, &overview),
+        log,
+    };
+    screen::render(&frame, size, paint)
 }
 
 /// What has to be said about the numbers.

@@ -34,10 +34,10 @@ struct Window {
     last: Time,
     count: usize,
     gaps: Vec<u64>,
-    /// One pod of each owner.
-    owners: BTreeSet<Arc<str>>,
-    of_owners: Vec<crate::store::PodKey>,
+    /// Whom its pods belong to.
     kin: BTreeSet<Arc<str>>,
+    /// One pod of each owner.
+    of_owners: Vec<crate::store::PodKey>,
 }
 
 /// What a pod has in common with those that are made together with it: its owner, or else its namespace.
@@ -64,19 +64,15 @@ impl Batch {
             last: now,
             count: 0,
             gaps: Vec::new(),
-            owners: BTreeSet::new(),
-            of_owners: Vec::new(),
             kin: BTreeSet::new(),
+            of_owners: Vec::new(),
         });
         if window.count > 0 && window.gaps.len() < GAPS {
             window.gaps.push(now.0.saturating_sub(window.last.0));
         }
         window.count += 1;
         window.last = now;
-        window.kin.insert(kin(pod));
-        if let Some(owner) = pod.owner()
-            && window.owners.insert(owner.clone())
-        {
+        if window.kin.insert(kin(pod)) && pod.owner().is_some() {
             window.of_owners.push(pod.key());
         }
     }

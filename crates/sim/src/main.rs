@@ -44,6 +44,9 @@ struct Args {
     /// Play this seed only
     #[arg(long, conflicts_with_all = ["seeds", "plan"])]
     seed: Option<u64>,
+    /// Play it as one side of a pair: with or without nodes for pods that are expected, whatever the seed says
+    #[arg(long, requires = "seed")]
+    expecting: Option<bool>,
     /// Play a stored plan
     #[arg(long, conflicts_with = "seeds")]
     plan: Option<PathBuf>,
@@ -115,7 +118,13 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         },
-        (None, Some(seed)) => Some(swarm::draw(seed, profile_of(&args, seed))),
+        (None, Some(seed)) => {
+            let profile = profile_of(&args, seed);
+            Some(
+                args.expecting
+                    .map_or_else(|| swarm::draw(seed, profile), |with| pairs::side(seed, profile, with)),
+            )
+        }
         (None, None) => None,
     };
     match single {

@@ -50,7 +50,7 @@ pub fn pending(ground: &Ground) -> Vec<Why> {
         let initialized = |c: &Value| text(c, "/type") == "Initialized" && text(c, "/status") == "True";
         if field(claim, "/metadata/deletionTimestamp").is_some() {
             why(Kind::NodeClaim, key, uid(claim), "is still being deleted");
-        } else if !array(claim, "/status/conditions").any(initialized) {
+        } else if !array(claim, "/status/conditions").any(initialized) && !is_of_sick_node(ground, claim) {
             why(Kind::NodeClaim, key, uid(claim), "is not initialized");
         } else if is_due && is_ahead(claim) && may_go(ground, claim) {
             why(Kind::NodeClaim, key, uid(claim), "is kept for pods that nobody expects any more");
@@ -77,6 +77,12 @@ pub fn pending(ground: &Ground) -> Vec<Why> {
         why(Kind::NodeClaim, &key, &orphan.claim_uid, "is gone, but its instance runs");
     }
     all
+}
+
+/// Whether the node of a claim is sick: then it is the node that has to be looked after.
+fn is_of_sick_node(ground: &Ground, claim: &Value) -> bool {
+    let node = ground.api.get(Kind::Node, &format!("/{}", text(claim, "/status/nodeName")));
+    node.is_some_and(|node| is_sick(node))
 }
 
 /// Whether a node says that it must be replaced or restarted.
@@ -134,14 +140,16 @@ pub fn restless(ground: &Ground) -> bool {
     ground.plan.pools.iter().any(|pool| pool.expire_after_s.is_some())
         || ground.api.all(Kind::Pod).any(|(_, pod)| thirsty(pod))
         || ground.api.all(Kind::NodePool).any(|(_, pool)| lacks(pool))
-        || ground.api.all(Kind::Pod).any(|(_, pod)| works(ground, pod))
+        || works(ground)
 }
 
 /// Whether a pod runs that will end by itself.
-fn works(ground: &Ground, pod: &Value) -> bool {
-    let ends = |kind: WorkloadKind| matches!(kind, WorkloadKind::Job | WorkloadKind::Cron { .. });
-    let is_of = |w: &WorkloadPlan| ends(w.kind) && label(pod, "app") == Some(&w.name);
-    text(pod, "/status/phase") == "Running" && ground.plan.workloads.iter().any(is_of)
+fn works(ground: &Ground) -> bool {
+    let ends = |w: &&WorkloadPlan| matches!(w.kind, WorkloadKind::Job | WorkloadKind::Cron { .. });
+    let jobs: Vec<&str> = ground.plan.workloads.iter().filter(ends).map(|w| w.name.as_str()).collect();
+    let is_of_one = |pod: &Value| label(pod, "app").is_some_and(|app| jobs.contains(&app));
+    let runs = |pod: &Value| text(pod, "/status/phase") == "Running" && is_of_one(pod);
+    !jobs.is_empty() && ground.api.all(Kind::Pod).any(|(_, pod)| runs(pod))
 }
 
 /// Whether a pod waits for a node.

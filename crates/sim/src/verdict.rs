@@ -23,11 +23,11 @@ const GLANCE: u64 = 10_000;
 /// How long everything must stay finished.
 const STAYS: u64 = 5 * 60_000;
 
-/// How long a calm world may go on without ever being finished for that long.
-const RESTS: u64 = 6 * 3_600_000;
-
 /// How long nodes that nobody needs may go one by one, as budgets want it, when all is finished.
 const TIDIES_UP: u64 = 2 * 3_600_000;
+
+/// How long a calm world may go on without ever being finished for that long.
+const RESTS: u64 = 8 * 3_600_000;
 
 /// What became of a run.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ fn run(world: &mut World<'_>) -> Result<(), Violation> {
         } else {
             quiet_since = None;
         }
-        if now.since(began) >= RESTS + TIDIES_UP {
-            let hours = (RESTS + TIDIES_UP) / 3_600_000;
+        if now.since(began) >= RESTS {
+            let hours = RESTS / 3_600_000;
             let broken = Broken::new(format!("something begins again and again for {hours} hours"));
             return Err(broken.by("comes_to_rest", &world.ground));
         }

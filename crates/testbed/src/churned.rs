@@ -1,7 +1,7 @@
 //! Fleets that were right once: bought for pods of which many are gone, and made smaller pass by pass.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use headstart_cloud::catalog::{Catalog, labels_of};
@@ -139,10 +139,9 @@ impl Churned {
             ensure!(passes < MOST_PASSES, "the fleet never comes to rest");
             let fleet = self.fleet(search, now);
             let began = usage::own_cpu_time();
-            let start = Instant::now();
             let decision = decide(&fleet);
-            cpu += usage::own_cpu_time().saturating_sub(began);
-            longest = longest.max(start.elapsed());
+            let taken = usage::own_cpu_time().saturating_sub(began);
+            (cpu, longest) = (cpu + taken, longest.max(taken));
             if decision.moves.is_empty() {
                 // Those that rest get another chance.
                 idle += 1;
@@ -231,6 +230,7 @@ impl Churned {
             pools: vec![policy],
             now,
             options: Options { search, spot_to_spot: true, ..Options::default() },
+            ideas: Vec::new(),
         }
     }
 

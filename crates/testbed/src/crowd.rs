@@ -22,7 +22,7 @@ use crate::http;
 use crate::options::{Component, Options};
 use crate::peers::{self, Peer, Running};
 use crate::reaction::audit::Audit;
-use crate::reaction::{Calls, LIMIT, calm_pool, claims, create, is_true, observer, until, wait_until_ready};
+use crate::reaction::{Calls, LIMIT, claims, create, is_true, observer, until, wait_until_ready};
 use crate::template::Template;
 use crate::usage::{self, Memory};
 use crate::workload;
@@ -108,7 +108,7 @@ async fn run(plane: &ControlPlane, peer: Peer) -> Result<Running> {
 /// Lets the operator make a node of each type and zone, as it would, and ends it.
 async fn templates(plane: &ControlPlane, client: &Client, peer: Peer) -> Result<Vec<Template>> {
     let _running = run(plane, peer).await?;
-    for object in calm_pool() {
+    for object in workload::calm_pool() {
         create(client, object).await?;
     }
     wait_until_ready(client).await?;

@@ -7,6 +7,7 @@
 //!
 //! Nothing here is shipped, and nothing here decides anything for the product: it is the world that judges it.
 
+pub mod beside;
 pub mod binaries;
 pub mod cases;
 mod certs;

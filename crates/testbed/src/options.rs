@@ -88,6 +88,15 @@ impl Options {
         Self { scheduler: false, controller_manager: false, kwok: false, ..Self::default() }
     }
 
+    /// Everything, with nodes that take so long to be ready.
+    pub fn ready_after(node_ready_after: Duration) -> Self {
+        let stages = Stages { node_ready_after, ..Stages::default() };
+        // Marks of nodes that are not ready are taken off at the next look at them, by default up to five seconds later.
+        let often = vec!["--node-monitor-period=500ms".to_owned()];
+        let extra_args = BTreeMap::from([(Component::ControllerManager, often)]);
+        Self { stages, extra_args, ..Self::default() }
+    }
+
     pub(crate) fn components(&self) -> Vec<Component> {
         let optional = [
             (self.scheduler, Component::Scheduler),

@@ -1,13 +1,14 @@
 //! How an operator reacts to a Deployment that is scaled up: the measurement behind `make bench-reaction`.
 
 pub(crate) mod audit;
-mod timeline;
+pub(crate) mod timeline;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{Stream, StreamExt};
+use headstart_core::quantity::Quantity;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -30,7 +31,7 @@ pub use audit::Calls;
 pub use timeline::percentile;
 
 /// Karpenter's KWOK provider writes a node's price on this label, in dollars per hour.
-pub(crate) const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
+const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// Longer than anything here takes, so that only something broken runs into it.
 pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 
@@ -72,7 +73,7 @@ pub async fn measure(
     let _running = peers::run(&plane, peer, env).await?;
     peers::wait_for_leader(&plane).await?;
     let client = observer(&plane).await?;
-    for object in calm_pool() {
+    for object in workload::calm_pool() {
         create(&client, object).await?;
     }
     wait_until_ready(&client).await?;
@@ -105,28 +106,21 @@ pub async fn measure(
         batches: seen.batches(),
         last_running: seen.last_running().unwrap_or_default(),
         n_nodes: nodes.items.len(),
-        dollars_per_hour: nodes
-            .iter()
-            .filter_map(|node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok())
-            .sum(),
+        dollars_per_hour: dollars_per_hour(&nodes.items),
         cpu,
         peak_mib: memory.peak,
         calls: audit.calls(from, to)?,
     })
 }
 
+/// What nodes cost together, as their labels say.
+pub fn dollars_per_hour(nodes: &[Node]) -> f64 {
+    nodes.iter().filter_map(|node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok()).sum()
+}
+
 /// A client that is not the operator to the API server's books, with every right.
 pub(crate) async fn observer(plane: &ControlPlane) -> Result<Client> {
     connect(&plane.kubeconfig_for("observer", &["system:masters"])?).await
-}
-
-/// A NodePool that allows everything and gives up nothing: consolidation would take part in what is measured.
-pub(crate) fn calm_pool() -> Vec<Value> {
-    let mut objects = workload::open_pool();
-    for pool in objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
-        pool["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
-    }
-    objects
 }
 
 /// Something seen by a watch.
@@ -143,6 +137,7 @@ enum Sight {
         at: Instant,
         name: String,
         node: String,
+        cpus: f64,
     },
 }
 
@@ -154,25 +149,28 @@ impl Sight {
             at,
             uid: pod.uid().unwrap_or_default(),
             node: node.unwrap_or_default(),
-            is_running: phase == Some("Running"),
+            // What runs to its end at once may not be seen to run.
+            is_running: matches!(phase, Some("Running" | "Succeeded")),
         }
     }
 
     fn claim(claim: &DynamicObject, at: Instant) -> Self {
         let node = claim.data["status"]["nodeName"].as_str().unwrap_or_default().to_owned();
-        Self::Claim { at, name: claim.name_any(), node }
+        let cpus = claim.data["spec"]["resources"]["requests"]["cpu"].as_str().map(str::parse::<Quantity>);
+        let cpus = cpus.and_then(Result::ok).map_or(0.0, Quantity::as_f64);
+        Self::Claim { at, name: claim.name_any(), node, cpus }
     }
 }
 
 /// Watches of pods and claims; what comes is stamped at once, however busy whoever reads it is.
-struct Watches {
+pub(crate) struct Watches {
     sights: mpsc::UnboundedReceiver<Sight>,
     _tasks: JoinSet<()>,
 }
 
 impl Watches {
     /// Returns once both have begun.
-    async fn start(client: &Client) -> Result<Self> {
+    pub(crate) async fn start(client: &Client) -> Result<Self> {
         let (sender, sights) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let pods = watcher(Api::<Pod>::default_namespaced(client.clone()), watcher::Config::default());
@@ -192,7 +190,7 @@ impl Watches {
     }
 
     /// Writes down what is seen until it is enough.
-    async fn follow(
+    pub(crate) async fn follow(
         &mut self,
         seen: &mut Timeline,
         start: Instant,
@@ -204,7 +202,9 @@ impl Watches {
                 Sight::Pod { at, uid, node, is_running } => {
                     seen.pod(at.duration_since(start), uid, &node, is_running);
                 }
-                Sight::Claim { at, name, node } => seen.claim(at.duration_since(start), name, &node),
+                Sight::Claim { at, name, node, cpus } => {
+                    seen.claim(at.duration_since(start), name, &node, cpus);
+                }
             }
         }
         Ok(())
@@ -277,15 +277,18 @@ pub(crate) async fn create(client: &Client, object: Value) -> Result<DynamicObje
     Ok(api.create(&PostParams::default(), &object).await?)
 }
 
-fn deployment(n_pods: usize) -> Value {
-    let container =
-        json!({"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}});
+/// A container that asks for a processor.
+pub(crate) fn container() -> Value {
+    json!({"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}})
+}
+
+pub(crate) fn deployment(n_pods: usize) -> Value {
     json!({
-        "metadata": {"name": "load"},
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "load", "namespace": "default"},
         "spec": {
             "replicas": n_pods,
             "selector": {"matchLabels": {"app": "load"}},
-            "template": {"metadata": {"labels": {"app": "load"}}, "spec": {"containers": [container]}},
+            "template": {"metadata": {"labels": {"app": "load"}}, "spec": {"containers": [container()]}},
         },
     })
 }

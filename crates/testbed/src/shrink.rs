@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use serde_json::json;
 
 use crate::control_plane::ControlPlane;
 use crate::options::{Options, Rate};
 use crate::peers::{self, Peer};
-use crate::reaction::{PRICE_LABEL, observer, wait_until_ready};
+use crate::reaction::{dollars_per_hour, observer, wait_until_ready};
 use crate::usage;
 
 use changes::Changes;
@@ -115,11 +115,6 @@ async fn shrink_on(plane: &ControlPlane, fleet: &Fleet, operator: Operator) -> R
         last_change,
         is_at_rest,
     })
-}
-
-/// What nodes cost together, as their labels say.
-fn dollars_per_hour(nodes: &[Node]) -> f64 {
-    nodes.iter().filter_map(|node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok()).sum()
 }
 
 /// With the default budget: a tenth of the nodes at once.

@@ -1,5 +1,6 @@
 //! Seeded workloads as Kubernetes objects, so that two schedulers can be asked the same question.
 
+use k8s_openapi::jiff::{self, Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
 
 /// A small generator of pseudo-random numbers (SplitMix64): the same seed gives the same workload everywhere.
@@ -46,6 +47,39 @@ pub fn open_pool() -> Vec<Value> {
             ]),
         ),
     ]
+}
+
+/// The same, but it gives up nothing: consolidation would take part in what is measured or compared.
+pub fn calm_pool() -> Vec<Value> {
+    let mut objects = open_pool();
+    for pool in objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
+        pool["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
+    }
+    objects
+}
+
+/// How many seconds before its run a CronJob is made at least: a node is taken to need a minute, and should be there a little
+/// early.
+const AHEAD: i64 = 75;
+
+/// The first full minute for which there is time to start nodes ahead, as a line of cron.
+pub fn soon() -> Result<String, jiff::Error> {
+    let minute = (Timestamp::now().as_second() + AHEAD) / 60 + 1;
+    let run = Timestamp::from_second(minute * 60)?.to_zoned(TimeZone::UTC);
+    Ok(format!("{} {} {} {} *", run.minute(), run.hour(), run.day(), run.month()))
+}
+
+/// A CronJob whose run has so many pods at once, with this in their specification.
+pub fn cron_job(name: &str, schedule: &str, n_pods: usize, spec: &Value) -> Value {
+    let mut pod = spec.clone();
+    pod["restartPolicy"] = json!("Never");
+    json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "schedule": schedule, "timeZone": "Etc/UTC",
+            "jobTemplate": {"spec": {"parallelism": n_pods, "completions": n_pods, "template": {"spec": pod}}},
+        },
+    })
 }
 
 pub fn node_class() -> Value {

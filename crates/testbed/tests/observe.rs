@@ -14,12 +14,13 @@ use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use headstart_testbed::binaries::{self, Binary};
 use headstart_testbed::peers::{self, Peer};
-use headstart_testbed::{Component, Options, Stages, workload};
-use k8s_openapi::api::core::v1::Node;
+use headstart_testbed::reaction::{dollars_per_hour, percentile};
+use headstart_testbed::{Options, workload};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -28,8 +29,6 @@ use harness::{Cluster, deployment, eventually};
 const PODS: usize = 300;
 /// How long a node takes to be ready.
 const NODE_READY: Duration = Duration::from_secs(3);
-/// Karpenter's KWOK provider and ours write a node's price on this label, in dollars an hour.
-const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// Pools that run full are a matter of their own.
 const THRESHOLD: &str = "--proactive-scaleup-threshold=1";
 
@@ -111,18 +110,14 @@ fn rights() -> Result<Vec<Value>> {
     Ok(objects.into_iter().filter(is_right).collect())
 }
 
-/// A NodePool that allows everything and gives up nothing: consolidation would take part in what is compared.
-fn calm_pool() -> Vec<Value> {
-    let mut objects = workload::open_pool();
-    for pool in objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
-        pool["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
-    }
-    objects
-}
-
 /// Makes the pods, waits until all have a node, and tells what the test saw.
 async fn burst(cluster: &Cluster) -> Result<Burst> {
     let watches = Watches::start(cluster);
+    // The controllers of a new cluster take seconds to begin, which is neither autoscaler's doing.
+    cluster.apply(deployment(0)).await?;
+    let sets: Api<ReplicaSet> = Api::namespaced(cluster.plane.client(), "default");
+    eventually("a ReplicaSet", async || Ok(!sets.list(&ListParams::default()).await?.items.is_empty()))
+        .await?;
     // Whatever was there before has been seen, which is nothing.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begin = now();
@@ -131,18 +126,17 @@ async fn burst(cluster: &Cluster) -> Result<Burst> {
     eventually("all pods to have a node", async || Ok(bound() == PODS)).await?;
 
     let nodes = cluster.nodes().list(&ListParams::default()).await?;
-    let price = |node: &Node| node.labels().get(PRICE_LABEL)?.parse::<f64>().ok();
     let seen = watches.seen();
-    let mut waits: Vec<f64> =
-        seen.pods.values().map(|(made, bound)| (bound.unwrap_or(i64::MAX) - made) as f64 / 1000.0).collect();
-    waits.sort_by(f64::total_cmp);
-    let at = |share: f64| waits[((waits.len() as f64 * share).ceil() as usize).max(1) - 1];
+    let wait =
+        |(made, bound): &(i64, Option<i64>)| Some(Duration::from_millis((bound.as_ref()? - made) as u64));
+    let waits: Vec<Duration> = seen.pods.values().filter_map(wait).collect();
+    let at = |percent| percentile(&waits, percent).unwrap_or_default().as_secs_f64();
     let made = || seen.claims.values().filter(|at| **at >= begin);
     Ok(Burst {
         first: made().min().context("no claim")? - begin,
         last: made().max().context("no claim")? - begin,
-        waits: [at(0.5), at(0.95)],
-        dollars: nodes.iter().filter_map(price).sum(),
+        waits: [at(50), at(95)],
+        dollars: dollars_per_hour(&nodes.items),
         begin,
     })
 }
@@ -207,13 +201,9 @@ fn close(what: &str, told: f64, seen: f64, most: f64) {
 
 /// A cluster whose nodes take a while to be ready, with a pool.
 async fn cluster() -> Result<Cluster> {
-    let stages = Stages { node_ready_after: NODE_READY, ..Stages::default() };
-    // Marks of nodes that are not ready are taken off at the next look at them, by default up to five seconds later.
-    let often = vec!["--node-monitor-period=500ms".to_owned()];
-    let extra_args = BTreeMap::from([(Component::ControllerManager, often)]);
-    let cluster = Cluster::start(Options { stages, extra_args, ..Options::default() }).await?;
+    let cluster = Cluster::start(Options::ready_after(NODE_READY)).await?;
     peers::install_crds(&cluster.plane).await?;
-    cluster.apply_all(calm_pool()).await?;
+    cluster.apply_all(workload::calm_pool()).await?;
     Ok(cluster)
 }
 

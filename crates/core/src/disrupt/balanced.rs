@@ -12,7 +12,7 @@ use crate::disrupt::pass::Pass;
 /// How much larger the share of evictions may be than that of savings under the policy `Balanced`.
 const BALANCED: f64 = 2.0;
 /// The same for our own search under the other policies.
-pub(super) const PATIENCE: f64 = 6.0;
+pub(super) const PATIENCE: f64 = 5.0;
 
 /// What a whole pool costs.
 #[derive(Clone, Copy, Debug, Default)]

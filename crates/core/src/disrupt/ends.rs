@@ -34,7 +34,7 @@ impl Pass<'_> {
         let pods: Vec<u32> = self.movers(member, reason).collect();
         let credit = [(&*of.pool, &*of.capacity)];
         let question =
-            Question { gone: &[of.node], pods: &pods, credit: &credit, most_claims: usize::MAX, worth: None };
+            Question { gone: &[of.node], pods: &pods, credit: &credit, most_claims: usize::MAX, homes: None };
         let Answer::Placed { existing, .. } = without.ask(&question) else { return None };
         existing.iter().all(|on| snapshot.nodes[on.node as usize].initialized).then_some(existing)
     }

@@ -9,14 +9,17 @@
 //! 2. `pass` knows who may not go and asks the solver; `price` leaves replacements only what is cheaper; `balanced`
 //!    weighs savings against evictions.
 //! 3. `replace` is repair and drift, `swap` the same for pools that keep a number of nodes, `ends` says when a node goes
-//!    before its replacement comes; `compat` is upstream's search for what to consolidate, `search` is ours.
+//!    before its replacement comes; `compat` is upstream's search for what to consolidate, `search` is ours, `plan` what it
+//!    plans with `draw`'s lots.
 
 mod balanced;
 pub mod budget;
 mod compat;
 pub mod cost;
+mod draw;
 mod ends;
 mod pass;
+mod plan;
 mod price;
 mod replace;
 mod search;
@@ -32,6 +35,7 @@ use crate::plan::{PlannedClaim, PlannedNode};
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::snapshot::Snapshot;
+pub use crate::solve::Style;
 use crate::solve::{Answer, Question, Without};
 use crate::types::Types;
 use budget::Budget;
@@ -88,6 +92,17 @@ pub struct Fleet {
     pub now: i64,
     /// How to decide.
     pub options: Options,
+    /// What our own search wanted when the fleet was last looked at and has not been begun yet.
+    pub ideas: Vec<Idea>,
+}
+
+/// Nodes that may go together, as our own search planned it.
+#[derive(Clone, Debug)]
+pub struct Idea {
+    /// Indices of the members.
+    pub members: Vec<u32>,
+    /// How places for their pods were looked for.
+    pub style: Style,
 }
 
 /// A node of ours.
@@ -242,6 +257,8 @@ pub struct Move {
     pub saving: Price,
     /// How many pods must move.
     pub evictions: usize,
+    /// How our own search looked for places for them, if it did.
+    pub style: Option<Style>,
 }
 
 /// Why a node goes before its replacement comes.
@@ -306,7 +323,7 @@ impl Reason {
 /// The first `waiting` pods of the snapshot have no node; nodes and pods are indices in the snapshot.
 pub fn still_fits(snapshot: &Snapshot, waiting: usize, gone: &[u32], pods: &[u32]) -> bool {
     let mut without = Without::new(snapshot, waiting);
-    let question = Question { gone, pods, credit: &[], most_claims: 0, worth: None };
+    let question = Question { gone, pods, credit: &[], most_claims: 0, homes: None };
     match without.ask(&question) {
         Answer::Placed { existing, .. } => {
             existing.iter().all(|on| snapshot.nodes[on.node as usize].initialized)

@@ -12,7 +12,7 @@ use crate::labels::{CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE};
 use crate::plan::{PlannedClaim, PlannedNode};
 use crate::price::Price;
 use crate::snapshot::{Demand, Pool, Snapshot};
-use crate::solve::{Answer, Question, Without, Worth};
+use crate::solve::{Answer, Home, Question, Without};
 
 /// One look at all nodes.
 pub(super) struct Pass<'a> {
@@ -205,13 +205,13 @@ impl<'a> Pass<'a> {
         members: &[u32],
         reason: Reason,
         most_claims: usize,
-        worth: Option<&Worth>,
+        homes: Option<&[(u32, Home)]>,
     ) -> Result<Rehoused, Why> {
         let gone: Vec<u32> = members.iter().map(|member| self.member(*member).node).collect();
         let pods: Vec<u32> = members.iter().flat_map(|member| self.movers(*member, reason)).collect();
         let credit: Vec<_> =
             members.iter().map(|member| self.member(*member)).map(|of| (&*of.pool, &*of.capacity)).collect();
-        let question = Question { gone: &gone, pods: &pods, credit: &credit, most_claims, worth };
+        let question = Question { gone: &gone, pods: &pods, credit: &credit, most_claims, homes };
         match self.without.ask(&question) {
             Answer::TooMany => Err(Why::TooMany),
             Answer::Nowhere(pod) => {
@@ -251,6 +251,7 @@ impl<'a> Pass<'a> {
             evictions: members.iter().map(evicted).sum(),
             replacements: claims,
             terminates_first: None,
+            style: None,
             existing,
             members,
         };
@@ -263,9 +264,6 @@ impl<'a> Pass<'a> {
         let taking: BTreeSet<u32> = chosen.existing.iter().map(|on| on.node).collect();
         for (member, facts) in self.fleet.members.iter().zip(&mut self.facts) {
             facts.is_taken |= taking.contains(&member.node);
-        }
-        for node in taking {
-            self.without.settle(node);
         }
         self.decision.moves.push(chosen);
     }
@@ -305,7 +303,7 @@ impl<'a> Pass<'a> {
             }
             // Pods that are glad to go are not asked whether they find another place.
             let node = self.member(member).node;
-            let question = Question { gone: &[node], pods: &[], credit: &[], most_claims: 0, worth: None };
+            let question = Question { gone: &[node], pods: &[], credit: &[], most_claims: 0, homes: None };
             if let Answer::Placed { claims, existing } = self.without.ask(&question) {
                 self.choose(Reason::Empty, vec![member], Rehoused { claims, existing });
             }

@@ -77,7 +77,7 @@ impl Pass<'_> {
         because: Option<TerminateFirst>,
     ) -> bool {
         let gone = [self.member(member).node];
-        let question = Question { gone: &gone, pods: &[], credit: &[], most_claims: 0, worth: None };
+        let question = Question { gone: &gone, pods: &[], credit: &[], most_claims: 0, homes: None };
         let Answer::Placed { existing, .. } = self.without.ask(&question) else { return false };
         self.choose(reason, vec![member], Rehoused { claims, existing });
         if let Some(chosen) = self.decision.moves.last_mut() {

@@ -64,20 +64,13 @@ impl State {
         variant: usize,
         node: usize,
     ) -> Verdict<()> {
+        // The cheapest and most likely refusal comes first.
+        if !self.node_suits(problem, class, variant, node) {
+            return Verdict::Never;
+        }
         let of = &problem.classes.all[class.0 as usize];
         let wishes = &of.variants[variant];
         let (row, state) = (&problem.nodes[node], &self.nodes[node]);
-        // The cheapest and most likely refusal comes first.
-        if of.need.iter().zip(&state.free).any(|(need, free)| need > free) {
-            return Verdict::Never;
-        }
-        if !wishes.tolerates.has(row.taints as usize)
-            || !row.meets(wishes.node_reqs, &mut problem.reqs)
-            || !of.volume_topology.iter().any(|asked| row.meets(*asked, &mut problem.reqs))
-            || conflict(&of.shape.host_ports, &state.ports)
-        {
-            return Verdict::Never;
-        }
         if !of.volumes.is_empty()
             && !attachable(&of.volumes, &state.volumes, |d| row.node.volume_limits.get(d))
         {
@@ -98,6 +91,24 @@ impl State {
             }
         }
         Verdict::Yes(())
+    }
+
+    /// Whether a node has room for a pod of the class and the labels and taints that it wants, whoever else is there.
+    pub(crate) fn node_suits(
+        &self,
+        problem: &mut Problem<'_>,
+        class: ClassId,
+        variant: usize,
+        node: usize,
+    ) -> bool {
+        let of = &problem.classes.all[class.0 as usize];
+        let wishes = &of.variants[variant];
+        let (row, state) = (&problem.nodes[node], &self.nodes[node]);
+        of.need.iter().zip(&state.free).all(|(need, free)| need <= free)
+            && wishes.tolerates.has(row.taints as usize)
+            && row.meets(wishes.node_reqs, &mut problem.reqs)
+            && of.volume_topology.iter().any(|asked| row.meets(*asked, &mut problem.reqs))
+            && !conflict(&of.shape.host_ports, &state.ports)
     }
 
     /// Whether a claim takes a pod of the class.

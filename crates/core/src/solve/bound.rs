@@ -72,27 +72,8 @@ pub(crate) fn lower_bound(problem: &mut Problem<'_>, state: &State) -> Price {
     Price::from_nanos((bound * 1e9).floor().max(0.0) as i64)
 }
 
-/// Most machines that an ideal fleet is made of, and some that come close.
-const MOST_MACHINES: usize = 12;
-
-/// A fleet that is ideal for some pods.
-#[derive(Debug)]
-pub(crate) struct Ideal {
-    /// What a step of each column costs on it.
-    pub(crate) worth: Vec<f64>,
-    /// Rooms and prices of machines that are worth their price, or nearly so.
-    pub(crate) machines: Vec<(Vec<i64>, f64)>,
-}
-
-impl Ideal {
-    /// What a place for a need costs.
-    pub(crate) fn value(&self, need: &[i64]) -> f64 {
-        need.iter().zip(&self.worth).map(|(need, worth)| *need as f64 * worth).sum()
-    }
-}
-
-/// The fleet that is ideal for these pods, each class given by its number of pods.
-pub(crate) fn ideal(problem: &mut Problem<'_>, counts: &[usize]) -> Ideal {
+/// What a step of each column costs on a fleet that is ideal for these pods, each class given by its number of pods.
+pub(crate) fn worth(problem: &mut Problem<'_>, counts: &[usize]) -> Vec<f64> {
     let columns = problem.columns.len();
     let mut demand = vec![0.0; columns];
     for (class, count) in problem.classes.all.iter().zip(counts) {
@@ -101,22 +82,15 @@ pub(crate) fn ideal(problem: &mut Problem<'_>, counts: &[usize]) -> Ideal {
         }
     }
     let machines = machines(problem);
-    let needs = needs(problem, counts);
-    let machines = useful(undominated(machines), &needs);
+    let machines = useful(undominated(machines), &needs(problem, counts));
     let rows: Vec<(Vec<f64>, f64)> = machines
         .iter()
         .map(|(room, price)| (room.iter().map(|room| *room as f64).collect(), *price))
         .collect();
-    let worth = match best_worth(&demand, &rows) {
+    match best_worth(&demand, &rows) {
         Some((worth, excess)) => worth.into_iter().map(|worth| worth / excess).collect(),
         None => vec![0.0; columns],
-    };
-    let mut ideal = Ideal { worth, machines: Vec::new() };
-    let mut ranked: Vec<(f64, (Vec<i64>, f64))> =
-        machines.into_iter().map(|machine| (ideal.value(&machine.0) / machine.1, machine)).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    ideal.machines = ranked.into_iter().take(MOST_MACHINES).map(|(_, machine)| machine).collect();
-    ideal
+    }
 }
 
 /// What the pods of each class need, and how many there are, classes without any left out.

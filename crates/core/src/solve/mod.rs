@@ -12,7 +12,6 @@
 
 mod amounts;
 mod attempt;
-mod bins;
 mod bits;
 mod bound;
 mod candidates;
@@ -21,14 +20,17 @@ mod classes;
 mod compat;
 mod constraints;
 mod finish;
+mod homes;
 mod launches;
 mod line;
 mod min_values;
+mod offers;
 mod problem;
 mod relax;
 mod reqs;
 mod reservations;
 mod rows;
+mod sketch;
 mod state;
 mod topology;
 mod why;
@@ -40,7 +42,9 @@ use std::sync::Arc;
 pub(crate) use amounts::Units;
 pub(crate) use bits::Bits;
 pub use relax::Dropped;
-pub(crate) use without::{Answer, Question, Without, Worth};
+pub use sketch::Style;
+pub(crate) use sketch::{Draft, Home, Sketch};
+pub(crate) use without::{Answer, Question, Without};
 
 use crate::explain::Obstacle;
 use crate::plan::{Plan, Unplaced};

@@ -290,6 +290,15 @@ impl PoolState {
         self.filter(problem, pool);
     }
 
+    /// Leaves no more than there was before: what a node gives back is for what replaces it, and for nobody else until it is gone.
+    pub(crate) fn leave_at_most(&mut self, problem: &Problem<'_>, pool: usize, before: &Self) {
+        let (Some(left), Some(before)) = (&mut self.left, &before.left) else { return };
+        for ((_, left), (_, before)) in left.iter_mut().zip(before) {
+            *left = (*left).min(*before);
+        }
+        self.filter(problem, pool);
+    }
+
     fn filter(&mut self, problem: &Problem<'_>, pool: usize) {
         let Some(left) = &self.left else { return };
         let rows = &problem.pools[pool].rows;

@@ -10,16 +10,18 @@ use crate::plan::{PlannedClaim, PlannedNode};
 use crate::resources::Resources;
 use crate::snapshot::{Demand, Snapshot};
 use crate::solve::attempt::Verdict;
-use crate::solve::bins;
 use crate::solve::bits::Bits;
-use crate::solve::bound::{self, Ideal};
+use crate::solve::bound;
 use crate::solve::candidates::Candidates;
 use crate::solve::claims::Claims;
 use crate::solve::classes::ClassId;
 use crate::solve::compat::{Order, place_all, ranks, sorted};
 use crate::solve::finish;
+use crate::solve::homes;
 use crate::solve::line::Line;
+use crate::solve::offers::offers;
 use crate::solve::problem::{About, Problem, take_back};
+use crate::solve::sketch::{Home, Kind, Room, Sketch};
 use crate::solve::state::{Progress, State};
 use crate::solve::why;
 
@@ -39,8 +41,6 @@ pub(crate) struct Without<'a> {
     refusals: FxHashMap<usize, Bits>,
     /// Nodes that take nobody.
     closed: Bits,
-    /// Nodes that stay whatever happens.
-    settled: Bits,
     touched: Vec<usize>,
 }
 
@@ -54,14 +54,8 @@ pub(crate) struct Question<'q> {
     pub(crate) credit: &'q [(&'q str, &'q Resources)],
     /// How many new nodes are too many to go on.
     pub(crate) most_claims: usize,
-    /// What new nodes are filled for; as Karpenter does if left out.
-    pub(crate) worth: Option<&'q Worth>,
-}
-
-/// A fleet that is ideal for some pods, and what a place for a pod of each class costs on it.
-pub(crate) struct Worth {
-    ideal: Ideal,
-    of_class: Vec<f64>,
+    /// Where they should go if they may; as Karpenter does if left out.
+    pub(crate) homes: Option<&'q [(u32, Home)]>,
 }
 
 /// Where the pods would go.
@@ -110,7 +104,7 @@ impl<'a> Without<'a> {
                 ground.put_on_node(&mut problem, class, *pod, node);
             }
         }
-        let (closed, settled) = (Bits::none(problem.nodes.len()), Bits::none(problem.nodes.len()));
+        let closed = Bits::none(problem.nodes.len());
         Self {
             state: ground.clone(),
             problem,
@@ -121,7 +115,6 @@ impl<'a> Without<'a> {
             about: About::default(),
             refusals: FxHashMap::default(),
             closed,
-            settled,
             touched: Vec::new(),
         }
     }
@@ -136,30 +129,47 @@ impl<'a> Without<'a> {
         self.closed.insert(self.position[node as usize]);
     }
 
-    /// Says that a node stays whatever happens.
-    pub(crate) fn settle(&mut self, node: u32) {
-        self.settled.insert(self.position[node as usize]);
-    }
-
     /// Whether a node takes nobody.
     pub(crate) fn is_closed(&self, node: u32) -> bool {
         self.closed.has(self.position[node as usize])
     }
 
-    /// What a place for a pod of each class costs on a fleet that is ideal for these pods.
-    pub(crate) fn worth(&mut self, pods: impl Iterator<Item = u32>) -> Worth {
+    /// Where a node of the snapshot stands in sketches.
+    pub(crate) fn position(&self, node: u32) -> u32 {
+        self.position[node as usize] as u32
+    }
+
+    /// The fleet by amounts alone; places cost what they do on a fleet that is ideal for these pods.
+    pub(crate) fn sketch(&mut self, pods: impl Iterator<Item = u32>) -> Sketch {
         let mut counts = vec![0; self.problem.classes.all.len()];
         for pod in pods {
             counts[self.problem.classes.of_pod[pod as usize].0 as usize] += 1;
         }
-        let ideal = bound::ideal(&mut self.problem, &counts);
-        let of_class = self.problem.classes.all.iter().map(|class| ideal.value(&class.need)).collect();
-        Worth { ideal, of_class }
-    }
-
-    /// What a place for a pod costs, in dollars per hour.
-    pub(crate) fn value(&self, worth: &Worth, pod: u32) -> f64 {
-        worth.of_class[self.problem.classes.of_pod[pod as usize].0 as usize]
+        let worth = bound::worth(&mut self.problem, &counts);
+        let value = |amounts: &[i64]| -> f64 {
+            amounts.iter().zip(&worth).map(|(amount, worth)| *amount as f64 * worth).sum()
+        };
+        let (machines, offers, set_of) = offers(&mut self.problem, &worth);
+        let mut kinds = Vec::with_capacity(set_of.len());
+        for (class, offers) in (0..).map(ClassId).zip(set_of) {
+            let mut hosts = Bits::none(self.problem.nodes.len());
+            for node in (0..self.problem.nodes.len()).filter(|node| !self.closed.has(*node)) {
+                let is_ready = self.problem.nodes[node].node.initialized;
+                if is_ready && self.ground.node_suits(&mut self.problem, class, 0, node) {
+                    hosts.insert(node);
+                }
+            }
+            let need = self.problem.classes.all[class.0 as usize].need.clone();
+            kinds.push(Kind { value: value(&need), need, offers, hosts });
+        }
+        let rooms = self.ground.nodes.iter();
+        let nodes: Vec<Room> = rooms
+            .map(|node| Room { value: value(&node.free), free: node.free.clone(), is_out: false })
+            .collect();
+        let mut order: Vec<(f64, u32)> = nodes.iter().map(|room| room.value).zip(0..).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+        let of_pod = self.problem.classes.of_pod.iter().map(|class| class.0).collect();
+        Sketch { kinds, of_pod, nodes, order, machines, offers, worth }
     }
 
     /// Asks where pods would go without some nodes.
@@ -176,12 +186,14 @@ impl<'a> Without<'a> {
         self.prepare(question.pods);
         let queue = sorted(&self.problem, &self.ranks, question.pods, Order::Size);
         let (problem, state) = (&mut self.problem, &mut self.state);
-        let left = match question.worth {
-            None => place_all(problem, state, queue, question.most_claims),
-            Some(worth) => {
-                bins::fill(problem, state, &worth.ideal, &self.settled, queue, question.most_claims)
+        let queue = match question.homes {
+            None => queue,
+            Some(homes) => {
+                let left = homes::settle(problem, state, homes);
+                queue.into_iter().filter(|pod| left.contains(pod)).collect()
             }
         };
+        let left = place_all(problem, state, queue, question.most_claims);
         if self.state.claims.len() > question.most_claims {
             return Answer::TooMany;
         }
@@ -219,6 +231,9 @@ impl<'a> Without<'a> {
         self.ground.counts.clone_from(counts);
         self.ground.reverse_counts.clone_from(reverse_counts);
         self.ground.nodes.clone_from(nodes);
+        for (at, (pool, before)) in pools.iter_mut().zip(&self.ground.pools).enumerate() {
+            pool.leave_at_most(&self.problem, at, before);
+        }
         self.ground.pools.clone_from(pools);
         self.ground.reservations.clone_from(reservations);
     }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headstart_api::annotations::AT_MOST;
 use headstart_core::catalog::{InstanceType, Offering};
 use headstart_core::cloud::{Launch, LaunchRequest, NodeTemplate, OfferingKey, Taint, Token, key_of};
 use headstart_core::labels::{CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, WellKnown};
+use headstart_core::price::Price;
 use headstart_core::requirement::{Operator, Requirement};
 use headstart_core::requirements::Requirements;
 use headstart_core::resources::Resources;
@@ -28,7 +30,7 @@ pub(crate) fn request(claim: &Claim, types: &Arc<Types>, well_known: &WellKnown)
         claim: claim.name().to_owned(),
         pool: claim.pool().to_owned(),
         class: claim.class(),
-        offerings: offerings(&asked, types, well_known),
+        offerings: offerings(&asked, at_most(claim), types, well_known),
         node: NodeTemplate {
             labels: texts(&claim.metadata.labels),
             annotations: texts(&claim.metadata.annotations),
@@ -54,9 +56,22 @@ pub(crate) fn requirements(claim: &Claim) -> Requirements {
     all
 }
 
+/// The most that the claim's node may cost an hour.
+pub(crate) fn at_most(claim: &Claim) -> Option<Price> {
+    claim.metadata.annotations.get(AT_MOST)?.parse().ok()
+}
+
 /// Everything that satisfies the claim: reservations first, then by price.
-fn offerings(asked: &Requirements, types: &Arc<Types>, well_known: &WellKnown) -> Vec<OfferingKey> {
-    let is_asked = |offering: &Offering| asked.compatible(&offering.requirements, well_known).is_ok();
+fn offerings(
+    asked: &Requirements,
+    at_most: Option<Price>,
+    types: &Arc<Types>,
+    well_known: &WellKnown,
+) -> Vec<OfferingKey> {
+    let is_asked = |offering: &Offering| {
+        at_most.is_none_or(|most| offering.price <= most)
+            && asked.compatible(&offering.requirements, well_known).is_ok()
+    };
     let named = asked.get(INSTANCE_TYPE);
     let mut found: Vec<(bool, _, OfferingKey)> = Vec::new();
     let mut add = |known: &InstanceType| {

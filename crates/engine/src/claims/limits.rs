@@ -10,7 +10,7 @@ use headstart_core::snapshot::{Labels, Launching};
 use headstart_core::types::Types;
 
 use crate::claims::launch;
-use crate::disrupt::REPLACES;
+use crate::disrupt::replaced;
 use crate::machines::Machines;
 use crate::pools;
 use crate::store::{Claim, Store};
@@ -43,16 +43,15 @@ pub(crate) fn exceeded(
         takes.add(&Resources::from_iter([(NODES, Quantity::from_units(1))]));
         takes
     };
-    let replaced = claim.metadata.annotations.get(REPLACES);
-    let is_replaced =
-        |one: &Claim| replaced.is_some_and(|names| names.split(',').any(|name| name == one.name()));
+    let replaced: Vec<&str> = replaced(claim, store).map(Claim::name).collect();
     let order = |one: &Claim| (one.metadata.created(), one.name().to_owned());
     let is_before = |one: &&Claim| {
         one.is_launched() || !machines.is_foreign(&one.metadata.uid) || order(one) <= order(claim)
     };
     let mut total = Resources::default();
     // What it replaces has given its room to it.
-    let of_pool = store.claims.values().filter(|one| one.pool() == claim.pool() && !is_replaced(one));
+    let of_pool =
+        store.claims.values().filter(|one| one.pool() == claim.pool() && !replaced.contains(&one.name()));
     of_pool.filter(is_before).for_each(|one| total.add(&takes(one)));
     let mut limits = limits.iter().filter_map(|(name, limit)| Some((name, limit.0.parse().ok()?)));
     limits.find(|(name, limit)| total.get(name) > *limit).map(|(name, _)| name.clone())

@@ -46,13 +46,14 @@ pub(super) fn drifted(
     if is_comparable && own.get(NODEPOOL_HASH).is_some_and(|own| **own != *hash) {
         return Some(reasons::NODEPOOL_DRIFTED);
     }
-    let labels = Requirements::from_labels(claim.metadata.labels.iter().map(|(k, v)| (&**k, &**v)));
     let asked = pool.spec.template.spec.requirements.iter().filter_map(|written| {
         let operator = written.operator.as_str().parse().ok()?;
         Requirement::new(&written.key, operator, &written.values, None).ok()
     });
     let mut all = Requirements::new();
     asked.for_each(|requirement| all.add(requirement));
+    let labels = claim.metadata.labels.iter().map(|(k, v)| (&**k, &**v));
+    let labels = Requirements::from_labels(labels.filter(|(key, _)| all.get(key).is_some()));
     if labels.compatible(&all, well_known).is_err() {
         return Some(reasons::REQUIREMENTS_DRIFTED);
     }

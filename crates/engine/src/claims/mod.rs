@@ -30,6 +30,7 @@ use crate::outcome::{Fact, Outcome, Refusal};
 use crate::report::Level;
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::{Time, Wall};
+pub(crate) use launch::at_most;
 use marks::Marks;
 pub(crate) use marks::settles;
 pub(crate) use node::is_open;

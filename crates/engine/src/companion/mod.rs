@@ -9,6 +9,7 @@
 
 mod buffers;
 mod ground;
+mod pace;
 mod placeholders;
 mod template;
 mod wanted;
@@ -28,6 +29,7 @@ use crate::store::{Store, Touched};
 use crate::time::Time;
 use buffers::Buffers;
 use ground::{Ground, errand};
+use pace::Pace;
 use placeholders::Placeholders;
 use wanted::{Target, targets};
 
@@ -39,6 +41,7 @@ pub(crate) struct Companion {
     ground: Ground,
     /// What is to stand for each belief, by the belief's mark.
     targets: BTreeMap<String, Target>,
+    pace: Pace,
     buffers: Buffers,
     placeholders: Placeholders,
     /// Whether something has changed that what stands for beliefs may depend on.
@@ -60,6 +63,7 @@ impl Companion {
             seed,
             ground: Ground::default(),
             targets: BTreeMap::new(),
+            pace: Pace::default(),
             is_stirred: true,
             due: None,
         }
@@ -94,7 +98,8 @@ impl Companion {
             let expected = provision.demand.expected();
             let namespace = &self.settings.namespace;
             let count = |mark: &str| standing(store, mark) + Buffers::standing(store, namespace, mark);
-            self.targets = targets(&decision, expected, store, &self.settings, count);
+            self.pace.look(expected, store, now);
+            self.targets = targets(&decision, expected, store, &self.settings, &self.pace, count);
             self.is_stirred = true;
         }
         if self.is_stirred || is_due(self.buffers.wake()) || is_due(self.placeholders.wake()) {

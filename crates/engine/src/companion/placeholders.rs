@@ -20,16 +20,20 @@ use crate::time::Time;
 
 /// How many pods are made at once.
 const AT_ONCE: usize = 100;
-/// How many are made in a second.
-const A_SECOND: usize = 200;
+/// How often one is made, once as many were made as may be without a pause.
+const EACH: Duration = Duration::from_millis(5);
+/// How many are made without a pause: whoever decides a second after the last of them should see them together.
+const BURST: u32 = 300;
+/// How often it goes on where there are more.
+const STEP: Duration = Duration::from_millis(50);
 
 /// Makes pods that stand for beliefs, and takes them away.
 #[derive(Debug)]
 pub(super) struct Placeholders {
     /// Names of pods that are being made, each with the belief that it stands for.
     making: BTreeMap<String, String>,
-    /// When counting of what is made in a second began, and how much that is.
-    second: (Time, usize),
+    /// From when on as many may be made without a pause as ever.
+    rested: Time,
     /// Beliefs whose pods the API server refuses.
     refused: Strikes<String>,
     /// When to go on.
@@ -40,7 +44,7 @@ impl Placeholders {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             making: BTreeMap::new(),
-            second: (Time(0), 0),
+            rested: Time(0),
             refused: Strikes::new(Backoff::millis(5_000, 300_000), seed),
             again: None,
         }
@@ -143,17 +147,14 @@ impl Placeholders {
         }
     }
 
-    /// Whether one more may be made in this second.
+    /// Whether one more may be made now.
     fn may_make(&mut self, now: Time) -> bool {
-        const SECOND: Duration = Duration::from_secs(1);
-        if now >= self.second.0 + SECOND {
-            self.second = (now, 0);
-        }
-        let may = self.second.1 < A_SECOND;
+        let rested = self.rested.max(now) + EACH;
+        let may = rested <= now + EACH * BURST;
         if may {
-            self.second.1 += 1;
+            self.rested = rested;
         } else {
-            self.go_on(Some(self.second.0 + SECOND));
+            self.go_on(Some(now + STEP));
         }
         may
     }

@@ -6,6 +6,7 @@ use headstart_core::demand::{Expected, Owner};
 use headstart_core::hash;
 use serde_json::Value;
 
+use crate::companion::pace::Pace;
 use crate::companion::template::template;
 use crate::provision::Decision;
 use crate::settings::Leading;
@@ -40,12 +41,15 @@ impl Target {
 /// What is to stand for each belief, by the belief's mark; told how many stand for one now.
 ///
 /// What fits on nodes that are there needs nobody to keep the room. As soon as some must have new nodes, all are shown:
-/// the scheduler fills the room that is there first. What was brought stays held as long as it is expected.
+/// the scheduler fills the room that is there first. What was brought stays held as long as it is expected, but for the pods
+/// that come in the next moment: a pod that is there while something still stands for it is counted twice, and bought for
+/// once more.
 pub(super) fn targets(
     decision: &Decision,
     expected: &[Expected],
     store: &Store,
     settings: &Leading,
+    pace: &Pace,
     standing: impl Fn(&str) -> usize,
 ) -> BTreeMap<String, Target> {
     let counts = counts(decision, expected.len(), store);
@@ -55,7 +59,8 @@ pub(super) fn targets(
         let nth = kinds.entry((belief.source, &belief.owner.uid)).or_default();
         let mark = mark(belief, *nth);
         *nth += 1;
-        let wanted = if new > 0 { placed } else { placed.min(standing(&mark)) };
+        let held = placed.saturating_sub(pace.coming(&belief.owner.uid)).min(standing(&mark));
+        let wanted = if new > 0 { placed } else { held };
         if wanted == 0 {
             continue;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headstart_core::demand::{Expected, Facts, Owner};
+use headstart_core::demand::{Expected, Facts, Owner, Wish};
 
 use crate::backoff::Backoff;
 use crate::time::Time;
@@ -90,6 +90,8 @@ impl Doubts {
         facts: &Facts,
         has: impl Fn(&Owner) -> u32,
     ) {
+        // Pods that have done their work came as well.
+        let has = |owner: &Owner| has(owner).saturating_add(succeeded(facts, owner));
         let mut over = std::mem::take(&mut self.open);
         for expected in expected {
             let key = (expected.source, expected.owner.uid.clone());
@@ -105,13 +107,22 @@ impl Doubts {
             self.open.insert(key, open);
         }
         for ((source, uid), open) in over {
-            if came_true(source, &open, facts, &has) {
+            if came_true(source, &open, facts, has) {
                 self.failures.remove(&(source, uid));
             } else {
                 let why = "what was expected of it did not come";
                 self.failed(now, source, &open.owner, why);
             }
         }
+    }
+}
+
+/// How many pods of a job have succeeded.
+fn succeeded(facts: &Facts, owner: &Owner) -> u32 {
+    let maker = facts.makers.iter().find(|maker| maker.owner.uid == owner.uid);
+    match maker.map(|maker| maker.wish) {
+        Some(Wish::Job { succeeded, .. }) => u32::try_from(succeeded).unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -127,7 +138,7 @@ fn came_true(source: &str, open: &Open, facts: &Facts, has: impl Fn(&Owner) -> u
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::demand::{Maker, Template, Wish};
+    use headstart_core::demand::{Maker, Template};
 
     use super::*;
 
@@ -135,16 +146,19 @@ mod tests {
         Owner { uid: "u".into(), ..Owner::default() }
     }
 
-    fn facts(wants: i64, has: u32) -> Facts {
+    fn facts(wish: Wish, has: u32) -> Facts {
         let template = Ok(Template::default());
-        let maker =
-            Maker { owner: owner(), wish: Wish::Replicas(wants), has, template, trouble: None, stalled: 0 };
+        let maker = Maker { owner: owner(), wish, has, template, trouble: None, stalled: 0 };
         Facts { makers: vec![maker], ..Facts::default() }
     }
 
     /// What is known at a second about an owner that wants and has so many pods.
     fn step(doubts: &mut Doubts, second: u64, wants: i64, has: u32) -> bool {
-        let (now, facts) = (Time(second * 1000), facts(wants, has));
+        look(doubts, second, Wish::Replicas(wants), has)
+    }
+
+    fn look(doubts: &mut Doubts, second: u64, wish: Wish, has: u32) -> bool {
+        let (now, facts) = (Time(second * 1000), facts(wish, has));
         let expected = headstart_core::demand::expect(&facts).expected;
         doubts.follow(now, &expected, &facts, |_| has);
         doubts.has(now, "gap", &owner())
@@ -157,6 +171,22 @@ mod tests {
             assert!(!step(&mut doubts, second, 100, has), "at second {second}");
         }
         assert!(!step(&mut doubts, 6, 200, 100), "it may grow again");
+    }
+
+    #[test]
+    fn a_job_whose_pods_end_quickly_is_believed() {
+        let mut doubts = Doubts::new(7);
+        let job = |succeeded, is_idle| Wish::Job {
+            parallelism: Some(50),
+            completions: Some(50),
+            succeeded,
+            is_idle,
+        };
+        assert!(!look(&mut doubts, 1, job(0, false), 0));
+        assert!(!look(&mut doubts, 2, job(50, true), 0), "all of them came, and went");
+        let mut doubts = Doubts::new(7);
+        look(&mut doubts, 1, job(0, false), 0);
+        assert!(look(&mut doubts, 2, job(10, true), 0), "most of them never came");
     }
 
     #[test]

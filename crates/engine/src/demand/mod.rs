@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use headstart_core::demand::{Beliefs, Expected, Facts, Owner, SOURCES, Withheld, expect};
 use headstart_core::labels::WellKnown;
-use headstart_core::plan::Plan;
+use headstart_core::plan::{Plan, PlannedClaim};
 use headstart_core::price::Price;
 use headstart_core::snapshot::{self, Labels, Selector, Snapshot};
 use headstart_intake::Choice;
 
 use crate::action::ObjectRef;
 use crate::backoff::Backoff;
+use crate::claims;
 use crate::kind::Kind;
 use crate::observation::Belief;
 use crate::out::Out;
@@ -283,11 +284,23 @@ impl Demand {
     /// What is left to spend an hour on nodes for pods that are expected.
     pub(crate) fn left_to_spend(&self, store: &Store, price: impl Fn(&Claim) -> Price) -> Option<Price> {
         let most = self.settings.most_dollars?;
-        let of =
-            |claim: &Claim| if claim.is_launched() { price(claim) } else { self.ledger.price(claim.name()) };
+        let of = |claim: &Claim| match claims::at_most(claim) {
+            _ if claim.is_launched() => price(claim),
+            Some(most) => most,
+            None => self.ledger.price(claim.name()),
+        };
         // One that goes costs until it is gone.
         let spent: f64 = unused(store).map(|claim| of(claim).dollars()).sum();
         Some(Price::from_dollars((most - spent).max(0.0)))
+    }
+
+    /// The most that a claim may cost an hour of whose pods so many are expected.
+    ///
+    /// One that is for expected pods alone must not end up dearer than what was decided upon because the cheapest ran dry.
+    pub(crate) fn at_most(&self, planned: &PlannedClaim, expected: usize) -> Option<Price> {
+        self.settings.most_dollars?;
+        let launch = planned.launch.as_ref().filter(|_| expected == planned.pods.len())?;
+        Some(launch.price)
     }
 
     /// Expected pods to leave out of a plan because of the limits on belief.

@@ -100,19 +100,23 @@ impl Command {
     }
 }
 
+/// Claims that a claim was made to replace and that are still there; one that has got the name of such a claim since is younger.
+pub(crate) fn replaced<'a>(claim: &'a Claim, store: &'a Store) -> impl Iterator<Item = &'a Claim> {
+    let names = claim.metadata.annotations.get(REPLACES).map(|names| names.split(','));
+    let is_it = |old: &&Claim| claim.is_assumed || old.metadata.created() <= claim.metadata.created();
+    names.into_iter().flatten().filter_map(|name| store.claims.get(name)).filter(is_it)
+}
+
 impl Disrupt {
     /// Finds what a predecessor was about to do.
     pub(super) fn resume(&mut self, store: &Store, now: Time) {
         for claim in store.claims.values() {
-            let Some(replaced) = claim.metadata.annotations.get(REPLACES) else { continue };
-            let members: Vec<String> = replaced
-                .split(',')
-                .filter(|name| store.claims.get(name).is_some_and(|old| is_marked(old, store)))
-                .map(str::to_owned)
-                .collect();
+            let names = claim.metadata.annotations.get(REPLACES);
+            let marked = replaced(claim, store).filter(|old| is_marked(old, store));
+            let members: Vec<String> = marked.map(|old| old.name().to_owned()).collect();
             let Some(first) = members.first().cloned() else { continue };
             let reason = store.claims.get(&first).and_then(reason_of);
-            let same = |other: &&Claim| other.metadata.annotations.get(REPLACES) == Some(replaced);
+            let same = |other: &&Claim| other.metadata.annotations.get(REPLACES) == names;
             let replacements: Vec<String> =
                 store.claims.values().filter(same).map(|other| other.name().to_owned()).collect();
             let wanted: usize =

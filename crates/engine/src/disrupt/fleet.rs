@@ -21,11 +21,11 @@ use headstart_core::types::Types;
 use headstart_intake::Taken;
 
 use crate::claims::settles;
-use crate::disrupt::{Disrupt, REPLACES, health, is_tainted, node_of};
+use crate::disrupt::{Disrupt, REPLACES, health, is_tainted, node_of, replaced};
 use crate::fixed::{count, template};
 use crate::provision::Provision;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
-use crate::time::{Now, Wall};
+use crate::time::{Now, Time, Wall};
 
 /// How long a node that has just replaced another is left in peace.
 const RESTS: Duration = Duration::from_mins(10);
@@ -41,8 +41,7 @@ impl Disrupt {
         now: Now,
     ) -> (Fleet, Vec<String>) {
         let Taken { mut snapshot, residents, .. } = taken;
-        let busy: BTreeSet<&str> =
-            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let busy = self.busy();
         let going = close_going(&mut snapshot, &busy, store);
         provision.demand.join(&mut snapshot);
         // Who lives on a node that goes has been found another place, which nobody else may take.
@@ -58,10 +57,7 @@ impl Disrupt {
             });
             wanted.insert((resident.namespace, resident.name), pod);
         }
-        let mut pools = self.policies(store, types);
-        for policy in &mut pools {
-            policy.is_in_vain = self.vain.holds(now.time, &policy.pool);
-        }
+        let pools = self.policies(store, types, now.time);
         let nominated: BTreeSet<&str> =
             store.waiting.iter().filter_map(|key| store.pod(key)?.nominated().map(|node| &**node)).collect();
         let (mut members, mut names) = (Vec::new(), Vec::new());
@@ -83,7 +79,7 @@ impl Disrupt {
             }
             let is_nominated = nominated.contains(node.name())
                 || provision.awaits(claim.name())
-                || is_expected(claim, store);
+                || is_expected(claim, &busy, store);
             let Diagnosis { remedy, .. } = health::diagnose(claim, node, store, now.wall);
             let sick = remedy.map(|remedy| health::sickness(claim, node, &remedy));
             members
@@ -91,14 +87,16 @@ impl Disrupt {
             names.push(claim.name().to_owned());
         }
         let seconds = now.wall.0.div_euclid(1000);
-        (Fleet { snapshot, waiting, members, pools, now: seconds, options: self.options }, names)
+        let ideas = self.ideas(&names);
+        (Fleet { snapshot, waiting, members, pools, now: seconds, options: self.options, ideas }, names)
     }
 
     /// What all pools want, and how many nodes they have.
-    fn policies(&self, store: &Store, types: &Arc<Types>) -> Vec<Policy> {
+    fn policies(&self, store: &Store, types: &Arc<Types>, now: Time) -> Vec<Policy> {
         let mut policies: BTreeMap<&str, Policy> = BTreeMap::new();
         for (name, pool) in &store.pools {
-            policies.insert(name, policy(name, pool, self.size(name, pool, store, types)));
+            let is_in_vain = self.vain.holds(now, name);
+            policies.insert(name, policy(name, pool, self.size(name, pool, store, types), is_in_vain));
         }
         for node in store.nodes.values() {
             if let Some(policy) = policies.get_mut(node.pool()) {
@@ -106,8 +104,7 @@ impl Disrupt {
                 policy.sick += u32::from(node.symptoms().next().is_some());
             }
         }
-        let busy: BTreeSet<&str> =
-            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let busy = self.busy();
         for claim in store.claims.values() {
             let Some(policy) = policies.get_mut(claim.pool()) else { continue };
             // COMPAT: an instance that is ending no longer counts, neither among all nodes nor among those that go.
@@ -166,9 +163,8 @@ fn close_going(snapshot: &mut Snapshot, busy: &BTreeSet<&str>, store: &Store) ->
 }
 
 /// Whether a node has replaced others whose pods have not all left yet.
-fn is_expected(claim: &Claim, store: &Store) -> bool {
-    let replaced = claim.metadata.annotations.get(REPLACES);
-    replaced.is_some_and(|names| names.split(',').any(|name| store.claims.contains_key(name)))
+fn is_expected(claim: &Claim, busy: &BTreeSet<&str>, store: &Store) -> bool {
+    replaced(claim, store).any(|old| old.is_leaving() || busy.contains(old.name()))
 }
 
 #[expect(clippy::too_many_arguments, reason = "they are what a node is made of")]
@@ -254,7 +250,7 @@ fn guarded(pod: &Pod, store: &Store) -> Option<BlockedBy> {
     }
 }
 
-fn policy(name: &str, pool: &NodePool, size: Size) -> Policy {
+fn policy(name: &str, pool: &NodePool, size: Size, is_in_vain: bool) -> Policy {
     let disruption = &pool.spec.disruption;
     Policy {
         pool: name.into(),
@@ -264,7 +260,7 @@ fn policy(name: &str, pool: &NodePool, size: Size) -> Policy {
             ConsolidationPolicy::Balanced => Consolidation::Balanced,
         },
         consolidates: disruption.consolidate_after.duration().is_some(),
-        is_in_vain: false,
+        is_in_vain,
         size,
         budgets: disruption.budgets.iter().map(budget).collect(),
         nodes: 0,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use headstart_api::conditions::nodeclaim as condition;
 use headstart_api::taints;
-use headstart_core::disrupt::{Decision, Fleet, Move, Options, Reason, Search, Why, decide};
+use headstart_core::disrupt::{Decision, Fleet, Idea, Move, Options, Reason, Search, Style, Why, decide};
 use serde_json::{Value, json};
 
 use crate::action::{Effect, Part};
@@ -31,7 +31,8 @@ use crate::settings::{Consolidation, Settings};
 use crate::store::{Claim, Node, Store, Touched};
 use crate::time::Time;
 use command::Command;
-pub(crate) use command::{REPLACES, node_of};
+use command::REPLACES;
+pub(crate) use command::{node_of, replaced};
 pub(crate) use fleet::cost as eviction_cost;
 use health::Restart;
 pub(crate) use health::duration;
@@ -90,6 +91,9 @@ pub(crate) struct Disrupt {
     tolerated: Option<Time>,
     /// Since when claims are proposed for removal, and why.
     proposed: BTreeMap<String, (Reason, Time)>,
+    /// Claims that are proposed for removal together and how places for their pods were found: who looks for something
+    /// better each time never gets to do anything.
+    together: Vec<(Vec<String>, Style)>,
     /// Claims whose removal failed.
     failures: Strikes<String>,
     vain: Vain,
@@ -129,6 +133,7 @@ impl Disrupt {
             restarts: BTreeMap::new(),
             tolerated: None,
             proposed: BTreeMap::new(),
+            together: Vec::new(),
             failures: command::strikes(settings.seed),
             vain: Vain::new(settings.seed),
             tainted: BTreeSet::new(),
@@ -171,6 +176,7 @@ impl Disrupt {
         self.commands.clear();
         self.restarts.clear();
         self.proposed.clear();
+        self.together.clear();
         self.looked = None;
         self.news = News::Some;
     }
@@ -254,6 +260,7 @@ impl Disrupt {
         self.tolerated = tolerated.map(|wall| out.now.until(wall));
         if fleet.members.is_empty() {
             self.proposed.clear();
+            self.together.clear();
             return;
         }
         let mut decision = decide(&fleet);
@@ -271,9 +278,26 @@ impl Disrupt {
         }
     }
 
+    /// Claims that are about to be removed.
+    fn busy(&self) -> BTreeSet<&str> {
+        self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect()
+    }
+
+    /// What is proposed for removal together, as far as all of it is still there.
+    fn ideas(&self, names: &[String]) -> Vec<Idea> {
+        let index: BTreeMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+        let idea = |(together, style): &(Vec<String>, Style)| {
+            let members: Option<Vec<u32>> =
+                together.iter().map(|name| index.get(name.as_str()).copied()).collect();
+            members.map(|members| Idea { members, style: *style })
+        };
+        self.together.iter().filter_map(idea).collect()
+    }
+
     /// Moves that may be made now; savings must have been there for a while.
     fn confirmed(&mut self, names: &[String], decision: Decision, now: Time) -> Vec<Move> {
         let before = std::mem::take(&mut self.proposed);
+        self.together.clear();
         let since = |name: &String, reason: Reason| {
             before.get(name).filter(|(known, _)| *known == reason).map_or(now, |(_, since)| *since)
         };
@@ -292,6 +316,8 @@ impl Disrupt {
                 });
                 // The newest counts.
                 if each.max().unwrap_or(now) + CONFIRMED > now {
+                    let members = chosen.members.iter().map(|member| names[*member as usize].clone());
+                    self.together.extend(chosen.style.map(|style| (members.collect(), style)));
                     continue;
                 }
             }
@@ -322,8 +348,7 @@ impl Disrupt {
 
     /// Takes marks off whatever nobody is about to remove.
     fn clean_up(&mut self, store: &Store, out: &mut Out<'_>) {
-        let busy: BTreeSet<&str> =
-            self.commands.values().flat_map(|command| command.members().map(String::as_str)).collect();
+        let busy = self.busy();
         let mut again = self.again;
         for name in &self.tainted {
             let Some(node) = store.nodes.get(name) else { continue };

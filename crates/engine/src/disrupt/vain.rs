@@ -22,10 +22,10 @@ const PAUSES: Backoff = Backoff::millis(30 * 60_000, 12 * 60 * 60_000);
 #[derive(Debug)]
 pub(super) struct Vain {
     /// When a node of a pool was last done without.
-    saved: BTreeMap<Arc<str>, Time>,
+    saved: BTreeMap<String, Time>,
     /// Pools of which something is being bought for pods that are expected.
-    bought: BTreeSet<Arc<str>>,
-    strikes: Strikes<Arc<str>>,
+    bought: BTreeSet<String>,
+    strikes: Strikes<String>,
 }
 
 impl Vain {
@@ -35,13 +35,13 @@ impl Vain {
 
     pub(super) fn saved<'a>(&mut self, pools: impl Iterator<Item = &'a Arc<str>>, now: Time) {
         self.saved.retain(|_, at| now < *at + SOON);
-        self.saved.extend(pools.map(|pool| (pool.clone(), now)));
+        self.saved.extend(pools.map(|pool| (pool.to_string(), now)));
     }
 
     pub(super) fn seen(&mut self, claim: &Claim) {
         let is_new = !claim.is_launched() && !claim.is_leaving();
         if is_new && claim.metadata.annotations.contains_key(EXPECTED_BY) {
-            self.bought.insert(claim.pool().into());
+            self.bought.insert(claim.pool().to_owned());
         }
     }
 
@@ -55,7 +55,7 @@ impl Vain {
     }
 
     /// Whether a pool's nodes are left as they are.
-    pub(super) fn holds(&self, now: Time, pool: &Arc<str>) -> bool {
-        self.strikes.is_out(now, pool)
+    pub(super) fn holds(&self, now: Time, pool: &str) -> bool {
+        self.strikes.is_out(now, &pool.to_owned())
     }
 }

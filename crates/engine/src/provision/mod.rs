@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headstart_api::annotations::{BECAUSE, EXPECTED_BY};
+use headstart_api::annotations::{AT_MOST, BECAUSE, EXPECTED_BY};
 use headstart_core::labels::WellKnown;
 use headstart_core::plan::{Plan, PlannedClaim};
 use headstart_core::price::Price;
@@ -547,11 +547,13 @@ impl Provision {
             let Some(first) = planned.pods.first() else { continue };
             let anchor = &snapshot.pods[*first as usize].uid;
             let reasons = self.demand.reasons(injected, &planned.pods);
-            let notes =
-                reasons.as_ref().map(|(by, because)| [(EXPECTED_BY, by.clone()), (BECAUSE, because.clone())]);
-            let notes = notes.as_ref().map_or(&[][..], |notes| &notes[..]);
-            let Some(name) = self.order(store, planned, anchor, notes, "provisioned", out) else { continue };
+            let mut notes = Vec::new();
+            if let Some((by, because)) = &reasons {
+                notes.extend([(EXPECTED_BY, by.clone()), (BECAUSE, because.clone())]);
+            }
             let expected = planned.pods.iter().filter(|pod| !is_real(snapshot, **pod)).count();
+            notes.extend(self.demand.at_most(planned, expected).map(|most| (AT_MOST, most.to_string())));
+            let Some(name) = self.order(store, planned, anchor, &notes, "provisioned", out) else { continue };
             self.news.push(News::Ordered(Ordered::new(planned, &name, expected, reasons.as_ref())));
             self.promise(store, snapshot, &planned.pods, &name);
             tell_claim(planned, expected, reasons.as_ref(), &name, out);

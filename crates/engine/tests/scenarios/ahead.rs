@@ -5,8 +5,8 @@ use headstart_engine::{Effect, Kind, Report, Settings};
 use serde_json::{Value, json};
 
 use crate::disruption::{cloud, in_service, objects, pool_with};
-use crate::story::{CREATED, Story, class, pod, pool, running_claim, running_node};
-use crate::{count, is_create, nobody};
+use crate::story::{CREATED, Story, class, of_web, pod, pool, running_claim, running_node};
+use crate::{count, deletes, is_create, nobody};
 
 fn proactive() -> Proactive {
     // A lone node is always rather full.
@@ -45,9 +45,7 @@ pub(crate) fn replicas(count: u32) -> Value {
 
 /// A pod of the ReplicaSet.
 pub(crate) fn owned(name: &str) -> Value {
-    let mut pod = pod(name);
-    pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
-    pod
+    of_web(pod(name))
 }
 
 /// Claims that are made, each with what its pods ask for in processors.
@@ -263,6 +261,32 @@ fn limits_on_belief_hold() {
 }
 
 #[test]
+fn a_cap_on_spending_holds_though_the_cheapest_runs_dry() {
+    let offered = |settings: Proactive, real: bool| {
+        let mut story = ahead_with(settings, &[]);
+        story.seen(Kind::ReplicaSet, replicas(10));
+        if real {
+            story.seen(Kind::Pod, owned("web-0"));
+        }
+        let effects = story.play(1_000, nobody);
+        let launch = effects.iter().find_map(|effect| match effect {
+            Effect::Launch(request) => Some(request.offerings.len()),
+            _ => None,
+        });
+        (
+            claims(&effects)[0].0["metadata"]["annotations"]["headstart.dev/at-most"].is_string(),
+            launch.unwrap(),
+        )
+    };
+    let capped = Proactive { most_dollars: Some(9.0), ..proactive() };
+    let (is_capped, few) = offered(capped.clone(), false);
+    let (is_free, many) = offered(proactive(), false);
+    assert!(is_capped && !is_free, "only a cap needs to be kept to");
+    assert!(few < many, "nothing dearer than what was decided upon may be launched: {few} of {many}");
+    assert_eq!(offered(capped, true), (false, many), "pods that exist get what there is");
+}
+
+#[test]
 fn a_limit_on_pods_is_used_by_those_that_exist_first() {
     let mut story = ahead_with(Proactive { pod_injection_limit: 10, ..proactive() }, &[]);
     for i in 0..3 {
@@ -470,6 +494,66 @@ fn a_buffers_nodes_outlast_those_who_keep_them() {
         .collect();
     assert_eq!(gone.len(), 1, "one of two empty nodes has the room that is wanted: {gone:?}");
     assert_eq!(count(&effects, is_create), 0, "nothing is bought again");
+}
+
+#[test]
+fn a_buffers_nodes_that_drift_are_replaced_within_budgets_and_the_buffer_says_so() {
+    let drifted = |name: &str| {
+        let mut node = in_service(name, "c-4x-amd64-linux");
+        node[0]["metadata"]["annotations"] =
+            json!({ "karpenter.sh/nodepool-hash": "old", "karpenter.sh/nodepool-hash-version": "v3" });
+        node
+    };
+    let kept = objects(
+        pool_with(&json!({ "consolidateAfter": "0s", "budgets": [{ "nodes": "1" }] })),
+        &[drifted("a"), drifted("b")],
+        &[pod_template(), buffer(&json!({ "podTemplateRef": { "name": "shape" }, "replicas": 6 }))],
+    );
+    let settings =
+        Settings { proactive: Proactive { buffers: true, ..Proactive::default() }, ..Settings::default() };
+    let mut story = Story::with(settings, &kept);
+    let mut effects = std::mem::take(&mut story.began);
+    effects.extend(story.play(120_000, cloud(&["a", "b"])));
+    assert_eq!(
+        count(&effects, is_create),
+        1,
+        "the budget lets one go at a time, and its room is bought first"
+    );
+    assert_eq!(
+        count(&effects, |effect| deletes(effect, Kind::NodeClaim)),
+        0,
+        "what replaces it is not there yet"
+    );
+    is(&story, "Provisioning", "False", "RequiresNewCapacity");
+}
+
+#[test]
+fn a_node_that_waits_for_its_readiness_rules_is_counted_on_and_not_initialized() {
+    let tainted = |taints: Value| {
+        let mut node = running_node("first", "kwok://first");
+        node["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/initialized");
+        node["spec"]["taints"] = taints;
+        node
+    };
+    let mut claim = running_claim("first", "kwok://first");
+    claim["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|c| c["type"] == "Launched" || c["type"] == "Registered");
+    let rule = json!([{ "key": "readiness.k8s.io/net", "effect": "NoSchedule" }]);
+    let mut story = ahead(&[claim, tainted(rule)]);
+    story.seen(Kind::Pod, pod("waits"));
+    let effects = story.play(60_000, nobody);
+    assert_eq!(count(&effects, is_create), 0, "the node on its way is for it");
+    let initialized = |story: &Story| {
+        let conditions = &story.object(Kind::NodeClaim, "first")["status"]["conditions"];
+        let is_it = |c: &&Value| c["type"] == "Initialized";
+        conditions.as_array().unwrap().iter().find(is_it).unwrap()["status"].clone()
+    };
+    assert_eq!(initialized(&story), "Unknown");
+    story.seen(Kind::Node, tainted(json!([])));
+    story.play(5_000, nobody);
+    assert_eq!(initialized(&story), "True");
 }
 
 #[test]

@@ -130,6 +130,31 @@ fn what_they_brought_stays_held_and_is_cleared_for_pods_that_wait() {
 }
 
 #[test]
+fn once_there_is_room_they_go_a_second_ahead_of_pods_that_come_steadily() {
+    let mut story = beside(&[]);
+    story.seen(Kind::ReplicaSet, replicas(10));
+    story.play(200, nobody);
+    let names: Vec<String> = placeholders(&story).iter().map(|pod| name_of(pod).to_owned()).collect();
+    let mut node = running_node("a", "kwok://a");
+    node["status"]["allocatable"] = json!({ "cpu": "20", "memory": "64Gi", "pods": "110" });
+    story.seen(Kind::NodeClaim, running_claim("a", "kwok://a"));
+    story.seen(Kind::Node, node);
+    for name in &names {
+        bind(&mut story, name, "a");
+    }
+    let effects = story.play(5_000, nobody);
+    assert!(effects.is_empty(), "all are held as long as nobody comes: {effects:?}");
+    for i in 0..3 {
+        story.seen(Kind::Pod, owned(&format!("web-{i}")));
+    }
+    story.play(0, nobody);
+    assert_eq!(placeholders(&story).len(), 7, "for three that came three go");
+    story.play(1_500, nobody);
+    assert_eq!(placeholders(&story).len(), 4, "and for three more that will come");
+    assert!(story.play(5_000, nobody).is_empty(), "whether they come or not");
+}
+
+#[test]
 fn too_many_go_and_those_that_have_no_node_go_first() {
     let mut story = beside(&[]);
     story.seen(Kind::ReplicaSet, replicas(4));
@@ -224,11 +249,16 @@ fn a_new_process_goes_on_with_what_it_finds_and_removes_the_rest() {
 #[test]
 fn they_are_made_at_a_bounded_rate() {
     let mut story = beside(&[]);
-    story.seen(Kind::ReplicaSet, replicas(300));
+    story.seen(Kind::ReplicaSet, replicas(600));
     let made = |effects: &[Effect]| count(effects, |effect| makes(effect, Kind::Pod));
-    let first = made(&story.play(900, nobody));
-    assert_eq!(first, 200);
-    assert_eq!(made(&story.play(1_500, nobody)), 100);
+    let first = made(&story.play(100, nobody));
+    assert!((300..=320).contains(&first), "{first} at once");
+    let next = made(&story.play(1_000, nobody));
+    assert!(
+        (180..=210).contains(&next),
+        "{next} in a second, without a pause in which somebody could decide"
+    );
+    assert_eq!(first + next + made(&story.play(1_000, nobody)), 600);
 }
 
 #[test]

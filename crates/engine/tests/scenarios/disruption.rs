@@ -5,7 +5,7 @@ use headstart_engine::settings::Proactive;
 use headstart_engine::{Effect, Fact, Kind, Outcome, Part, Refusal, Settings};
 use serde_json::{Value, json};
 
-use crate::story::{CREATED, Story, class, pod, pool, running_claim};
+use crate::story::{CREATED, Story, class, of_web, pod, pool, running_claim};
 use crate::{count, deletes, instance, is_create};
 
 /// A pool with this disruption block.
@@ -178,12 +178,7 @@ fn room_for_a_buffer_goes_soon_after_the_buffer() {
 
 #[test]
 fn a_pod_that_was_evicted_is_not_asked_again_and_does_not_count_as_one_that_runs() {
-    let owned = |name: &str| {
-        let mut pod = bound(name, "a");
-        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
-        pod
-    };
-    let pods = ["web-1", "web-2", "web-3"].map(owned);
+    let pods = ["web-1", "web-2", "web-3"].map(|name| of_web(bound(name, "a")));
     let nodes = [in_service("a", "c-4x-amd64-linux")];
     let mut story = Story::begin(&objects(pool_with(&json!({ "consolidateAfter": "Never" })), &nodes, &pods));
     story.leaves(Kind::NodeClaim, "a");

@@ -16,7 +16,7 @@ use headstart_core::cloud::{ClassRef, CloudError, Instance, OfferingKey, Provide
 use headstart_core::resources::Resources;
 use headstart_engine::{Effect, Fact, Kind, Outcome, Refusal, Settings};
 use serde_json::json;
-use story::{Story, claim, class, pod, pool, running_claim};
+use story::{Story, claim, class, of_web, pod, pool, running_claim};
 
 /// Nobody has anything to say beyond what the API server does.
 fn nobody(_: &Effect) -> Option<Outcome> {
@@ -77,13 +77,12 @@ fn a_lone_pod_gets_a_claim_within_fifty_milliseconds_and_only_one() {
 
 #[test]
 fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
-    let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
-    for owners in [json!([]), owner] {
+    for is_owned in [false, true] {
         let mut story = Story::begin(&[pool(9), class()]);
         let foreign = |i: u32, is_refused: bool| {
-            let mut pod = pod(&format!("web-{i}"));
+            let plain = pod(&format!("web-{i}"));
+            let mut pod = if is_owned { of_web(plain) } else { plain };
             pod["metadata"]["uid"] = json!(format!("uid-{i}"));
-            pod["metadata"]["ownerReferences"] = owners.clone();
             pod["spec"]["schedulerName"] = json!("another");
             if is_refused {
                 let condition =
@@ -102,7 +101,7 @@ fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
             effects.extend(story.play(200, nobody));
         }
         effects.extend(story.play(1_000, nobody));
-        assert_eq!(count(&effects, is_create), 1, "{owners}");
+        assert_eq!(count(&effects, is_create), 1, "owned: {is_owned}");
     }
 }
 
@@ -164,6 +163,22 @@ fn a_claim_that_comes_too_late_for_the_limits_of_its_pool_is_deleted_and_not_lau
     replacement["metadata"]["annotations"]["headstart.dev/replaces"] = json!("first");
     story.seen(Kind::NodeClaim, replacement);
     assert_eq!(count(&story.play(1_000, nobody), is_launch), 1, "what it replaces has given its room to it");
+}
+
+#[test]
+fn an_answer_that_a_watch_has_overtaken_takes_nothing_back() {
+    let mut story = Story::begin(&[pool(9), class()]);
+    let old = story.object(Kind::NodePool, "general").clone();
+    let mut new = old.clone();
+    new["spec"]["limits"]["nodes"] = json!("0");
+    new["metadata"]["generation"] = json!(2);
+    story.seen(Kind::NodePool, new);
+    let is_pool =
+        |effect: &Effect| matches!(effect, Effect::Patch { object, .. } if object.kind == Kind::NodePool);
+    let late = |effect: &Effect| is_pool(effect).then(|| Outcome::Done(Fact::Object(old.clone().into())));
+    assert!(count(&story.play(1_000, late), is_pool) > 0, "it says that it has seen the change");
+    story.seen(Kind::Pod, pod("web"));
+    assert_eq!(count(&story.play(1_000, nobody), is_create), 0, "the pool may have no node by now");
 }
 
 #[test]
@@ -242,14 +257,10 @@ fn default_spread_constraints_count_by_what_makes_the_pods() {
         "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
         "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "web" } } },
     });
-    let owner = json!([{
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true,
-    }]);
     let mut objects = vec![pool(9), class(), set];
     for name in ["a", "b", "c"] {
-        let mut pod = pod(name);
+        let mut pod = of_web(pod(name));
         pod["metadata"]["labels"] = json!({ "app": "web" });
-        pod["metadata"]["ownerReferences"] = owner.clone();
         objects.push(pod);
     }
     let story = Story::with(settings, &objects);

@@ -6,7 +6,7 @@ use headstart_engine::{Kind, Mode, Observation, Report, Settings};
 use serde_json::{Value, json};
 
 use crate::nobody;
-use crate::story::{Story, class, pod, pool, running_claim, running_node};
+use crate::story::{Story, class, of_web, pod, pool, running_claim, running_node};
 
 /// An observer of a cluster whose pool somebody else has found in order.
 fn observer(objects: &[Value]) -> Story {
@@ -76,9 +76,7 @@ fn new_pod(story: &Story, name: &str) -> Value {
 
 /// A pod of the ReplicaSet.
 fn owned(story: &Story, name: &str) -> Value {
-    let mut pod = new_pod(story, name);
-    pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
-    pod
+    of_web(new_pod(story, name))
 }
 
 /// The other autoscaler starts a node with four processors, which takes two seconds.

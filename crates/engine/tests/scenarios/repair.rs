@@ -97,6 +97,16 @@ fn a_sick_node_goes_after_a_while_and_its_pods_have_a_bound() {
 }
 
 #[test]
+fn a_sick_node_that_once_replaced_another_goes_though_the_name_is_in_use_again() {
+    let mut nodes = [sick("a", REPLACE), in_service("b", "c-4x-amd64-linux")];
+    nodes[0][0]["metadata"]["annotations"] = json!({ "headstart.dev/replaces": "b" });
+    nodes[1][0]["metadata"]["creationTimestamp"] = json!("2023-11-14T22:13:25Z");
+    let mut story = story(&nodes, &[bound("p", "b")]);
+    let effects = story.play(200_000, cloud(NAMES));
+    assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 1, "{effects:?}");
+}
+
+#[test]
 fn the_instance_of_a_node_that_does_not_answer_is_ended() {
     let [claim, mut node] = in_service("a", "c-4x-amd64-linux");
     let conditions = node["status"]["conditions"].as_array_mut().unwrap();

@@ -274,6 +274,12 @@ pub(crate) fn pod(name: &str) -> Value {
     })
 }
 
+/// The same pod, made by the ReplicaSet `web`.
+pub(crate) fn of_web(mut pod: Value) -> Value {
+    pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true }]);
+    pod
+}
+
 /// A claim of somebody else for which nothing is known to be launched.
 pub(crate) fn claim(name: &str) -> Value {
     json!({

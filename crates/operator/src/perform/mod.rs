@@ -29,7 +29,7 @@ pub(crate) use rate::Rate;
 /// How many effects are performed at once.
 const AT_ONCE: usize = 100;
 
-/// How long effects that have begun may go on after the end was announced.
+/// How long effects may go on after the end was announced.
 const LAST_MOMENTS: Duration = Duration::from_secs(10);
 
 /// Everything that effects are performed with.
@@ -53,7 +53,7 @@ pub(crate) async fn perform(
     let performer = Arc::new(performer);
     let mut lanes = Lanes::new(AT_ONCE);
     let mut running = JoinSet::new();
-    loop {
+    let begin = |lanes: &mut Lanes<(EffectId, Effect)>, running: &mut JoinSet<String>| {
         while let Some((subject, (id, effect))) = lanes.begin() {
             let (performer, events) = (Arc::clone(&performer), events.clone());
             running.spawn(async move {
@@ -63,6 +63,9 @@ pub(crate) async fn perform(
                 subject
             });
         }
+    };
+    loop {
+        begin(&mut lanes, &mut running);
         tokio::select! {
             next = effects.recv() => match next {
                 Some((id, effect)) => lanes.offer(effect.subject(), (id, effect)),
@@ -71,7 +74,15 @@ pub(crate) async fn perform(
             Some(Ok(subject)) = running.join_next(), if !running.is_empty() => lanes.finished(subject),
         }
     }
-    let rest = async { while running.join_next().await.is_some() {} };
+    // What was asked for last may still wait for room.
+    let rest = async {
+        while let Some(ended) = running.join_next().await {
+            if let Ok(subject) = ended {
+                lanes.finished(subject);
+            }
+            begin(&mut lanes, &mut running);
+        }
+    };
     if tokio::time::timeout(LAST_MOMENTS, rest).await.is_err() {
         tracing::warn!(
             seconds = LAST_MOMENTS.as_secs(),

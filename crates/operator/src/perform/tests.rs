@@ -173,3 +173,17 @@ async fn effects_on_one_object_stay_in_order_and_each_ends_once() {
         notes.lock().unwrap().iter().map(|(_, _, body)| body["n"].as_u64().unwrap()).collect();
     assert_eq!((order, ids), ((0..20).collect(), (0..20).collect()));
 }
+
+#[tokio::test]
+async fn what_was_asked_for_last_is_done_though_much_is_under_way() {
+    let notes = Notes::default();
+    let (effects, receiver) = mpsc::unbounded_channel();
+    let (events, _ended) = mpsc::channel(2 * AT_ONCE);
+    for n in 0..AT_ONCE + 20 {
+        let object = ObjectRef { name: format!("web-{n}"), ..pod() };
+        effects.send((EffectId(n as u64), Effect::Delete { object, grace: None })).unwrap();
+    }
+    drop(effects);
+    perform(performer(&notes, fine), receiver, events).await;
+    assert_eq!(notes.lock().unwrap().len(), AT_ONCE + 20);
+}

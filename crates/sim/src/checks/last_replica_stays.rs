@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headstart_engine::Kind;
 
-use super::{Broken, Check};
+use super::{BEHIND, Broken, Check, may_lag};
 use crate::api::{Actor, label, number, text};
 use crate::controllers::NAMESPACE;
 use crate::fault::Fault;
@@ -15,9 +15,6 @@ use crate::timeline::Moment;
 
 /// How long the last one waits for another at least, from the beginning of its node's drain on; stamps are in whole seconds.
 const LAST_STAYS: u64 = 5 * 60_000 - 10_000;
-/// What makes a process act on what is no longer true, and for how long that may be.
-const LAGGING: [Fault; 4] = [Fault::WatchLag, Fault::WatchDropped, Fault::ListStale, Fault::WriteLate];
-const BEHIND: u64 = 45_000;
 
 /// Apps with at least two running pods, of which none was taken away by anybody but us since.
 #[derive(Default)]
@@ -78,8 +75,7 @@ impl Check for LastReplicaStays {
         let wrong = if jumps { MOST_SKEW.unsigned_abs() } else { 0 };
         let is_late = ground.now().since(since.min(drains)) + wrong >= LAST_STAYS;
         // Whoever is told late, or heard late, acts on what was true a while ago.
-        let may_lag = LAGGING.iter().any(|fault| ground.plan.faults.contains_key(fault));
-        let is_behind = may_lag && ground.now().since(since) <= BEHIND;
+        let is_behind = may_lag(ground) && ground.now().since(since) <= BEHIND;
         if forced || is_late || is_behind {
             return Ok(());
         }

@@ -22,6 +22,7 @@ use std::fmt;
 use headstart_engine::Kind;
 
 use crate::api::{array, text};
+use crate::fault::Fault;
 use crate::ground::{Fact, Ground};
 use crate::plan::Plan;
 use crate::timeline::Moment;
@@ -170,6 +171,15 @@ impl Broken {
         }
         Violation { check, at: ground.now(), message: self.message, history, names }
     }
+}
+
+/// For how long a process may act on what is no longer true where it may at all.
+const BEHIND: u64 = 45_000;
+
+/// Whether processes are told late, or heard late.
+fn may_lag(ground: &Ground) -> bool {
+    let late = [Fault::WatchLag, Fault::WatchDropped, Fault::ListStale, Fault::WriteLate];
+    late.iter().any(|fault| ground.plan.faults.contains_key(fault))
 }
 
 /// Whether a claim says that it is about to go.

@@ -1,10 +1,18 @@
 //! Nodes that only expected pods need cost no more than was allowed.
 
+use std::collections::BTreeSet;
+
 use headstart_engine::Kind;
 
-use super::{Broken, Check};
+use super::{BEHIND, Broken, Check, may_lag};
+use crate::api::text;
+use crate::cloud::Machine;
 use crate::ground::{Fact, Ground};
+use crate::timeline::Moment;
 use crate::truth::{is_spare, waits};
+
+/// How long a watch and a write take at most where nothing is late.
+const PROMPT: u64 = 2_000;
 
 pub(super) struct SpendingCapped {
     dollars: f64,
@@ -24,18 +32,48 @@ impl Check for SpendingCapped {
     fn see(&mut self, ground: &Ground, fact: &Fact) -> Result<(), Broken> {
         let Fact::Launched(place) = fact else { return Ok(()) };
         let bought = &ground.cloud.books()[*place];
-        // While pods wait, nobody can tell from outside which nodes are for them.
-        if !is_spare(ground, bought) || ground.api.all(Kind::Pod).any(|(_, pod)| waits(pod)) {
+        if !is_spare(ground, bought) {
             return Ok(());
         }
-        let spare = ground.cloud.living().filter(|machine| is_spare(ground, machine));
-        let sold = spare.filter_map(|machine| ground.cloud.catalog().offering(&machine.instance.offering));
+        // What was decided about is what was there when the claim was made, not what is there when it is launched.
+        let claim = format!("/{}", bought.request.claim);
+        let made = ground
+            .api
+            .log(Kind::NodeClaim)
+            .iter()
+            .rfind(|entry| *entry.key == *claim && entry.before.is_none());
+        let decided = made.map_or(ground.now(), |made| made.at);
+        let behind = if may_lag(ground) { BEHIND } else { PROMPT };
+        let Some(used) = used_since(ground, Moment(decided.0.saturating_sub(behind))) else {
+            // While pods wait, nobody can tell from outside which nodes are for them.
+            return Ok(());
+        };
+        let is_idle = |machine: &&Machine| is_spare(ground, machine) && !used.contains(machine.node_name());
+        let sold = ground.cloud.living().filter(is_idle);
+        let sold = sold.filter_map(|machine| ground.cloud.catalog().offering(&machine.instance.offering));
         let spent: f64 = sold.map(|(_, offering)| offering.price.dollars()).sum();
         if spent <= self.dollars + 1e-9 {
             return Ok(());
         }
         let message =
             format!("nodes that no pod uses cost ${spent:.4} an hour, ${} may be spent", self.dollars);
-        Err(Broken::new(message).about(Kind::NodeClaim, format!("/{}", bought.request.claim)))
+        Err(Broken::new(message).about(Kind::NodeClaim, claim))
     }
+}
+
+/// The nodes that pods were on since then, unless some pod waited for one.
+fn used_since(ground: &Ground, since: Moment) -> Option<BTreeSet<&str>> {
+    if ground.api.all(Kind::Pod).any(|(_, pod)| waits(pod)) {
+        return None;
+    }
+    let mut used = BTreeSet::new();
+    for entry in ground.api.log(Kind::Pod).iter().rev().take_while(|entry| entry.at >= since) {
+        for pod in entry.before.iter().map(|pod| &**pod).chain([&*entry.object]) {
+            if waits(pod) {
+                return None;
+            }
+            used.insert(text(pod, "/spec/nodeName"));
+        }
+    }
+    Some(used)
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use futures::StreamExt;
 use headstart_testbed::peers::Peer;
-use headstart_testbed::suites::{Group, Spec, Verdict, groups, known_failure, run_group, table};
+use headstart_testbed::suites::{Group, Spec, Verdict, compare, groups, known_failure, run_group, table};
 
 use super::interrupted;
 
@@ -26,16 +26,25 @@ pub(crate) struct Arguments {
     /// How many groups run at once; each needs about 0.8 GB of memory and a tenth of a core.
     #[arg(long, default_value_t = 8)]
     jobs: usize,
-    /// Where to keep the logs of every process.
+    /// Where to keep the logs of every process and the reports, by operator and group.
     #[arg(long, default_value = "target/suites")]
     logs: PathBuf,
     /// Only list the specs.
     #[arg(long)]
     list: bool,
+    /// Run nothing, and write a page that compares what the last runs against both operators said.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "focus"])]
+    compare: Option<PathBuf>,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the answer")]
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let Some(file) = &arguments.compare {
+        let of = |peer: Peer| arguments.logs.join(peer.name());
+        std::fs::write(file, compare(&of(Peer::Karpenter), &of(Peer::Headstart))?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let focus = arguments.focus.clone();
     let groups = tokio::task::spawn_blocking(move || groups(&focus)).await??;
     if arguments.list {
@@ -51,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
         groups.len(),
         arguments.peer.name(),
         arguments.jobs,
-        arguments.logs.display()
+        arguments.logs.join(arguments.peer.name()).display()
     );
     let start = Instant::now();
     let results = tokio::select! {
@@ -73,18 +82,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(if unexpected || !complete { 2 } else { 0 }))
 }
 
-/// Runs the groups that mostly wait side by side, then those that do not one after the other.
+/// Runs the groups that can side by side, then the others one after the other.
 async fn run_all(groups: &[Group], arguments: &Arguments) -> Vec<(String, Vec<Spec>)> {
-    let (busy, waiting): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.is_busy());
-    let mut results = run_at_once(&waiting, arguments.jobs.max(1), arguments).await;
-    results.extend(run_at_once(&busy, 1, arguments).await);
+    let (loners, others): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|group| group.is_loner());
+    let mut results = run_at_once(&others, arguments.jobs.max(1), arguments).await;
+    results.extend(run_at_once(&loners, 1, arguments).await);
     results.sort_by(|(a, _), (b, _)| a.cmp(b));
     results
 }
 
 async fn run_at_once(groups: &[&Group], jobs: usize, arguments: &Arguments) -> Vec<(String, Vec<Spec>)> {
     let run = |group: &Group| {
-        let (group, logs) = (group.clone(), arguments.logs.join(&group.name));
+        let (group, logs) = (group.clone(), arguments.logs.join(arguments.peer.name()).join(&group.name));
         async move {
             eprintln!("{}: started, {} specs", group.name, group.specs.len());
             let result = run_group(&group, arguments.peer, &logs).await;

@@ -88,6 +88,17 @@ pub async fn run(plane: &ControlPlane, peer: Peer, env: &[(&str, &str)]) -> Resu
     Ok(Running { ports })
 }
 
+/// Runs Headstart as a companion of the operator that is there, and waits until it leads.
+pub async fn accompany(plane: &ControlPlane, env: &[(&str, &str)]) -> Result<Running> {
+    let command = tokio::task::spawn_blocking(|| Peer::Headstart.command()).await??;
+    let env = [("HEADSTART_MODE", "companion")].into_iter().chain(env.iter().copied());
+    let (program, ports) = program(plane, "companion", &command, env)?;
+    plane.spawn(program)?;
+    let running = Running { ports };
+    wait_for_holder(plane, "headstart-companion").await?;
+    Ok(running)
+}
+
 /// The ports of an operator that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -120,10 +131,14 @@ pub async fn install_crds(plane: &ControlPlane) -> Result<()> {
 
 /// Waits until an operator holds Karpenter's lease.
 pub async fn wait_for_leader(plane: &ControlPlane) -> Result<()> {
+    wait_for_holder(plane, "karpenter-leader-election").await
+}
+
+async fn wait_for_holder(plane: &ControlPlane, lease: &str) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
     let held = async {
         loop {
-            if let Ok(Some(lease)) = leases.get_opt("karpenter-leader-election").await
+            if let Ok(Some(lease)) = leases.get_opt(lease).await
                 && lease.spec.and_then(|spec| spec.holder_identity).is_some_and(|holder| !holder.is_empty())
             {
                 return;

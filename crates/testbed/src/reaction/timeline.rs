@@ -26,6 +26,7 @@ struct Pod {
 struct Claim {
     created: Duration,
     node: String,
+    cpus: f64,
 }
 
 impl Timeline {
@@ -40,9 +41,9 @@ impl Timeline {
         }
     }
 
-    /// A claim was seen, with the name of its node if it has one already.
-    pub(crate) fn claim(&mut self, at: Duration, name: String, node: &str) {
-        let claim = self.claims.entry(name).or_insert(Claim { created: at, node: String::new() });
+    /// A claim for so many CPUs was seen, with the name of its node if it has one already.
+    pub(crate) fn claim(&mut self, at: Duration, name: String, node: &str, cpus: f64) {
+        let claim = self.claims.entry(name).or_insert(Claim { created: at, node: String::new(), cpus });
         node.clone_into(&mut claim.node);
     }
 
@@ -61,6 +62,24 @@ impl Timeline {
 
     pub(crate) fn last_claim(&self) -> Option<Duration> {
         self.claims.values().map(|claim| claim.created).max()
+    }
+
+    /// For how many more pods of one CPU there were claims than there were pods, at most.
+    pub(crate) fn n_ahead(&self) -> usize {
+        let ahead = |at: Duration| {
+            let claims = self.claims.values().filter(|claim| claim.created <= at);
+            let pods = self.pods.values().filter(|pod| pod.created <= at).count();
+            (claims.map(|claim| claim.cpus).sum::<f64>() as usize).saturating_sub(pods)
+        };
+        self.claims.values().map(|claim| ahead(claim.created)).max().unwrap_or(0)
+    }
+
+    pub(crate) fn n_claims(&self) -> usize {
+        self.claims.len()
+    }
+
+    pub(crate) fn first_pod(&self) -> Option<Duration> {
+        self.pods.values().map(|pod| pod.created).min()
     }
 
     pub(crate) fn last_running(&self) -> Option<Duration> {
@@ -113,12 +132,12 @@ mod tests {
     fn a_pod_waits_for_the_claim_of_the_node_it_runs_on() {
         let mut seen = Timeline::default();
         seen.pod(ms(10), "early".into(), "", false);
-        seen.claim(ms(40), "a".into(), "");
+        seen.claim(ms(40), "a".into(), "", 2.0);
         seen.pod(ms(50), "late".into(), "", false);
-        seen.claim(ms(70), "b".into(), "");
+        seen.claim(ms(70), "b".into(), "", 2.0);
         assert!(!seen.is_complete());
-        seen.claim(ms(80), "b".into(), "node-b");
-        seen.claim(ms(90), "a".into(), "node-a");
+        seen.claim(ms(80), "b".into(), "node-b", 2.0);
+        seen.claim(ms(90), "a".into(), "node-a", 2.0);
         // The one that could have had the first claim got the second, and the other way round.
         seen.pod(ms(100), "early".into(), "node-b", true);
         seen.pod(ms(110), "late".into(), "node-a", true);
@@ -128,7 +147,8 @@ mod tests {
         assert_eq!((seen.first_claim(), seen.last_claim()), (Some(ms(40)), Some(ms(70))));
         assert_eq!(seen.last_running(), Some(ms(110)));
         assert_eq!((seen.starts(), seen.batches()), (vec![ms(90), ms(60)], 1));
-        seen.claim(ms(1070), "c".into(), "");
+        assert_eq!(seen.n_ahead(), 2, "two claims for four pods when there were two");
+        seen.claim(ms(1070), "c".into(), "", 1.0);
         assert_eq!(seen.batches(), 2);
     }
 

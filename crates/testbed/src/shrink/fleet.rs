@@ -12,12 +12,12 @@ use crate::control_plane::ControlPlane;
 use crate::judge::{Case, Ours};
 use crate::options::Options;
 use crate::peers::{self, Peer};
-use crate::reaction::{claims, create, is_true, observer, until, wait_until_ready};
+use crate::reaction::{claims, create, dollars_per_hour, is_true, observer, until, wait_until_ready};
 use crate::template::Template;
 use crate::workload::Dice;
 
 use super::shape::{App, Shape};
-use super::{RATE, dollars_per_hour, n_running};
+use super::{RATE, n_running};
 
 /// Nodes with their claims, and the pods that stay.
 pub struct Fleet {

@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+/// What a group's report is called.
+pub(super) const FILE: &str = "report.json";
+
 /// How a spec ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -27,6 +30,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    #[cfg(test)]
+    pub(super) fn new(containers: &[&str], leaf: &str, verdict: Verdict, duration: Duration) -> Self {
+        let containers = containers.iter().map(|&text| text.to_owned()).collect();
+        Self { containers, leaf: leaf.to_owned(), verdict, duration, message: String::new() }
+    }
+
     /// Containers and leaf in one line, which is what a focus matches.
     pub fn text(&self) -> String {
         self.containers.iter().chain([&self.leaf]).cloned().collect::<Vec<_>>().join(" ")
@@ -58,6 +67,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Spec>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("the suite wrote no report to {}", path.display()))?;
     parse(&text).with_context(|| format!("{} is no report of ginkgo", path.display()))
+}
+
+/// What the last run of every group said that left its report below a directory, by group.
+pub(super) fn read_all(dir: &Path) -> Result<Vec<Spec>> {
+    let entries = std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut groups = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    groups.sort();
+    let reports = groups.into_iter().map(|group| group.join(FILE)).filter(|report| report.exists());
+    let specs = reports.map(|report| read(&report)).collect::<Result<Vec<_>>>()?;
+    Ok(specs.into_iter().flatten().collect())
 }
 
 fn parse(text: &str) -> Result<Vec<Spec>> {

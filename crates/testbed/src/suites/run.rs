@@ -30,14 +30,16 @@ pub async fn run_group(group: &Group, peer: Peer, logs: &Path) -> Result<Vec<Spe
     peers::install_crds(&plane).await?;
     peers::install(&plane, &peers::Settings::upstream()).await?;
 
-    let report = plane.dir().join("report.json");
+    let report = plane.dir().join(report::FILE);
     let result = tokio::select! {
         result = peers::follow(&plane, &command) => Err(result.err().context("the operator's follower ended")?),
         result = run_specs(&plane, group, &program, &report) => result,
     };
     keep_logs(&plane, logs)?;
     result?;
-    report::read(&report)
+    let specs = report::read(&report)?;
+    std::fs::copy(&report, logs.join(report::FILE))?;
+    Ok(specs)
 }
 
 async fn run_specs(plane: &ControlPlane, group: &Group, program: &Path, report: &Path) -> Result<()> {

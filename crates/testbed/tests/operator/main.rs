@@ -11,6 +11,7 @@
 
 mod capacity;
 mod crash;
+mod cron_job;
 mod harness;
 mod quiet;
 mod scale;

@@ -20,12 +20,7 @@ async fn karpenters_nodes_are_taken_over_and_handed_back_untouched() -> Result<(
     let n = number("NODES", 10);
     let more = n.div_ceil(5);
     let cluster = Cluster::whole().await?;
-    for mut object in workload::open_pool() {
-        if object["kind"] == "NodePool" {
-            object["spec"]["disruption"] = json!({"consolidateAfter": "Never"});
-        }
-        cluster.apply(object).await?;
-    }
+    cluster.apply_all(workload::calm_pool()).await?;
     let _ports = peers::run(&cluster.plane, Peer::Karpenter, &[]).await?;
     cluster.pool_says("general", "Ready", "True").await?;
     cluster.apply(apart(n)).await?;

@@ -1,11 +1,13 @@
 //! Nodes that are not worth their price.
 
-use crate::disruption::check;
+use headstart_core::disrupt::{Fleet, Idea, Style, decide};
+
+use crate::disruption::{check, fleet};
 
 #[test]
 fn a_large_node_for_a_small_pod_is_replaced() {
     // Ours leaves out what would save too little.
-    for (search, types) in [("", 8), ("search compat", 9)] {
+    for (search, types) in [("", 7), ("search compat", 9)] {
         check(
             &format!(
                 "
@@ -235,5 +237,48 @@ fn an_eviction_must_save_something() {
         resident p on=a cpu=700m x10
     ",
         "a stays: Would save at most $0.315 an hour, too little for its evictions",
+    );
+}
+
+#[test]
+fn what_was_proposed_stays_proposed() {
+    let text = "
+        types 20
+        pool default req=capacity:In:on-demand
+        policy default budget=1
+        member a type=fake-it-9
+        member b type=fake-it-9
+        resident p on=a cpu=500m
+        resident q on=b cpu=500m
+    ";
+    let chosen = |fleet: &Fleet| -> Vec<Vec<u32>> {
+        decide(fleet).moves.into_iter().map(|chosen| chosen.members).collect()
+    };
+    for member in [0, 1] {
+        let ideas = vec![Idea { members: vec![member], style: Style::default() }];
+        assert_eq!(
+            chosen(&Fleet { ideas, ..fleet(text) }),
+            [[member]],
+            "only one may go, and it was this one"
+        );
+    }
+}
+
+#[test]
+fn moves_that_share_no_new_node_do_not_wait_for_each_other() {
+    check(
+        "
+        types 20
+        pool default req=capacity:In:on-demand
+        policy default
+        member a type=fake-it-9
+        member b type=fake-it-9 zone=zone-2
+        resident p on=a cpu=500m select=zone:zone-1
+        resident q on=b cpu=500m select=zone:zone-2
+    ",
+        "
+        Underutilized: a -> fake-it-0 of 7 on-demand, 1 pods, saves 2.83
+        Underutilized: b -> fake-it-0 of 7 on-demand, 1 pods, saves 2.83
+    ",
     );
 }

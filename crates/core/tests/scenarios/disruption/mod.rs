@@ -56,6 +56,7 @@ pub(crate) fn fleet(text: &str) -> Fleet {
         pools: Vec::new(),
         now: 0,
         options: Options::default(),
+        ideas: Vec::new(),
     };
     fleet.waiting = fleet.snapshot.pods.len();
     for line in ours {

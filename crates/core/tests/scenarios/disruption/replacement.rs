@@ -46,6 +46,25 @@ fn empty_nodes_go_as_far_as_budgets_allow() {
 }
 
 #[test]
+fn room_in_a_pools_limits_is_for_what_replaces_the_node_that_gives_it_back() {
+    check(
+        "
+        pool one weight=9 limit=cpu:0 req=capacity:In:spot
+        pool two req=capacity:In:on-demand
+        policy one never
+        policy two
+        member a of=one drifted=20
+        member b of=two drifted=10
+        resident p on=b cpu=3
+    ",
+        "
+        Drifted: a, 0 pods, saves 0.83
+        Drifted: b -> default of 5 on-demand, 1 pods, saves 0.00
+    ",
+    );
+}
+
+#[test]
 fn a_budget_that_cannot_be_read_stops_its_pool_only() {
     check(
         "

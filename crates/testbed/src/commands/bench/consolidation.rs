@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_core::disrupt::Search;
 use headstart_testbed::churned::{Churned, Outcome};
 
-use super::up_to_32;
+use super::{keep, up_to_32};
 
 /// Measure both ways to look for nodes that are not worth their price, on fleets that lost many of their pods.
 ///
@@ -65,9 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let report = report(&rows, arguments.seed);
     print!("{report}");
-    if let Some(file) = &arguments.write {
-        std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    keep(&report, arguments.write.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,8 +77,8 @@ fn report(rows: &[Row], seed: u64) -> String {
 {seed}); then pods go at random until only a share of them is left, and nodes are removed and replaced pass by pass, a tenth of them at once, until
 nothing is left to gain. `compat` looks as Karpenter 1.15.0 does, `search` in our own way (`--consolidation`); both decide with the
 same solver, and the bound is what any fleet for the pods that are left costs at least. `after as many evictions` is how far above it the
-fleet was when there had been as many evictions as `compat` needs in all, where that many were made. CPU time is that of all decisions; the
-longest single decision is wall time.
+fleet was when there had been as many evictions as `compat` needs in all, where that many were made. `CPU s` and `longest s` are
+processor time of one core, for all decisions and for the longest, those included in which nothing was found.
 
 {}",
         table(rows)

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use headstart_testbed::crowd::{Size, Weight, measure};
 use headstart_testbed::peers::Peer;
 
-use super::name;
+use super::{keep, name};
 
 /// Measure what operators need in a big cluster in which nothing happens.
 ///
@@ -44,10 +44,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
         eprintln!("  API calls: {}", weight.calls);
         rows.push_str(&row(peer, size, &weight));
         // What has been measured is kept even if somebody loses patience.
-        if let Some(file) = &arguments.write {
-            std::fs::write(file, report(&rows, size))
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        keep(&report(&rows, size), arguments.write.as_deref())?;
     }
     print!("{rows}");
     Ok(ExitCode::SUCCESS)

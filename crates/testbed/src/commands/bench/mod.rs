@@ -1,5 +1,6 @@
 //! `headstart-testbed bench`: numbers that anyone can measure again.
 
+mod companion;
 mod consolidation;
 mod memory;
 mod proactive;
@@ -7,14 +8,16 @@ mod reaction;
 mod shrink;
 mod solver;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use headstart_cloud::catalog::Catalog;
 use headstart_core::catalog::InstanceType;
 use headstart_core::quantity::Quantity;
 use headstart_core::resources::CPU;
+use headstart_testbed::Rate;
 use headstart_testbed::peers::Peer;
 
 /// Measure, and print what was measured as a table.
@@ -24,6 +27,7 @@ pub(crate) enum Measure {
     Reaction(reaction::Arguments),
     Memory(memory::Arguments),
     Proactive(proactive::Arguments),
+    Companion(companion::Arguments),
     Consolidation(consolidation::Arguments),
     Shrink(shrink::Arguments),
 }
@@ -34,6 +38,7 @@ pub(crate) async fn run(measure: Measure) -> Result<ExitCode> {
         Measure::Reaction(arguments) => reaction::run(arguments).await,
         Measure::Memory(arguments) => memory::run(arguments).await,
         Measure::Proactive(arguments) => proactive::run(arguments).await,
+        Measure::Companion(arguments) => companion::run(arguments).await,
         Measure::Consolidation(arguments) => consolidation::run(&arguments),
         Measure::Shrink(arguments) => shrink::run(arguments).await,
     }
@@ -44,6 +49,23 @@ fn up_to_32(catalog: &Catalog) -> Catalog {
     let small = |known: &&Arc<InstanceType>| known.capacity.get(CPU) <= Quantity::from_units(32);
     let types = catalog.types().iter().filter(small).map(|known| (**known).clone()).collect();
     Catalog::new(catalog.source.clone(), types, catalog.well_known.clone())
+}
+
+/// Writes a report to a file, if there is one to write to.
+fn keep(report: &str, file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// How busy the machine is; what others do on it shows in all times.
+fn load_average() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("the kernel tells no load average")?;
+    Ok(text.split(' ').next().unwrap_or_default().parse()?)
+}
+
+/// So many requests a second, and half as many more at once.
+fn rate(qps: u32) -> Rate {
+    Rate { qps, burst: qps * 3 / 2 }
 }
 
 /// What an operator is called in tables.

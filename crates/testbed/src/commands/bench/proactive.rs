@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use headstart_testbed::Rate;
+use anyhow::Result;
 use headstart_testbed::peers::Peer;
 use headstart_testbed::reaction::{Reaction, measure, percentile};
+
+use super::keep;
 
 /// Measure how a Deployment that is scaled from nothing gets its nodes if pods come slowly.
 ///
@@ -44,7 +45,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     for rate in arguments.rates {
         for (who, peer, env) in WHO {
             eprintln!("{who}: {n_pods} pods at {rate} a second");
-            let reaction = measure(peer, env, n_pods, Rate { qps: rate, burst: rate * 3 / 2 }).await?;
+            let reaction = measure(peer, env, n_pods, super::rate(rate)).await?;
             let row = row(who, rate, &reaction);
             eprint!("{row}");
             rows += &row;
@@ -52,9 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let report = report(n_pods, &rows);
     print!("{report}");
-    if let Some(file) = arguments.write {
-        std::fs::write(&file, report).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    keep(&report, arguments.write.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

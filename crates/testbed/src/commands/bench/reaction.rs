@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use headstart_testbed::Rate;
+use anyhow::Result;
 use headstart_testbed::peers::Peer;
 use headstart_testbed::reaction::{Reaction, measure, percentile};
 
-use super::name;
+use super::{keep, load_average, name};
 
 /// Measure how operators react when a Deployment of one-CPU pods appears on an empty cluster.
 ///
@@ -55,8 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 for run in 1..=runs {
                     eprintln!("{}: {n_pods} pods at {rate} a second, run {run} of {runs}", peer.name());
                     loads.push(load_average()?);
-                    let reaction =
-                        measure(peer, &[], n_pods, Rate { qps: rate, burst: rate * 3 / 2 }).await?;
+                    let reaction = measure(peer, &[], n_pods, super::rate(rate)).await?;
                     eprintln!("  {} nodes, {:.2} $/h", reaction.n_nodes, reaction.dollars_per_hour);
                     eprintln!("  API calls: {}", reaction.calls);
                     row.reactions.push(reaction);
@@ -64,10 +62,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 rows.push(row);
                 eprint!("{}", table(&rows[rows.len() - 1..]));
                 // What has been measured is kept even if somebody loses patience.
-                if let Some(file) = &arguments.write {
-                    std::fs::write(file, report(&rows, runs, &loads))
-                        .with_context(|| format!("cannot write {}", file.display()))?;
-                }
+                keep(&report(&rows, runs, &loads), arguments.write.as_deref())?;
             }
         }
     }
@@ -163,12 +158,6 @@ NodePool allows all of KWOK's instance types, spot and on-demand, and never cons
         table(rows),
         comparison(rows),
     )
-}
-
-/// How busy the machine is; what others do on it shows in all times.
-fn load_average() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").context("the kernel tells no load average")?;
-    Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }
 
 /// Both operators' rows for the same load.

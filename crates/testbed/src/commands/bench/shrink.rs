@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use headstart_testbed::shrink::{Fleet, Operator, Outcome, SHAPES, shrink};
 
+use super::keep;
+
 /// Let operators consolidate the same fleets, and compare what is left.
 ///
 /// Karpenter buys each fleet, then many of its pods go. Each operator gets a cluster of its own with a copy of what is
@@ -36,8 +38,8 @@ pub(crate) struct Arguments {
 
 /// The fleets must be large enough for a search to matter.
 const LEAST_NODES: usize = 50;
-/// How much dearer, in percent, `compat` may end up: kube-scheduler puts evicted pods where it likes, so that no two runs
-/// of one and the same operator end alike.
+/// How much dearer, in percent, `compat` may end up: kube-scheduler puts evicted pods where it likes, so that runs
+/// may differ by chance, by how much was not measured.
 const TOLERANCE: f64 = 2.0;
 
 /// A fleet and what became of it under each operator.
@@ -96,10 +98,7 @@ async fn compare(arguments: &Arguments, blocks: &mut [Block]) -> Result<()> {
     while let Some((index, operator, outcome)) = results.try_next().await? {
         blocks[index].outcomes.insert(operator, outcome);
         // What has been measured is kept even if somebody loses patience.
-        if let Some(file) = &arguments.write {
-            std::fs::write(file, report(blocks))
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        keep(&report(blocks), arguments.write.as_deref())?;
     }
     Ok(())
 }
@@ -187,7 +186,7 @@ NodeClaim has come, been told to go or gone for 90 seconds and all pods run, or 
 
 - `compat` and `search` are Headstart's two ways to look for savings (`--consolidation`); `compat` looks as Karpenter does.
 - `bound` is what any fleet for the pods that are left costs at least.
-- `evictions` are pods that went and were made anew elsewhere. kube-scheduler decides where, so two runs do not end exactly alike.
+- `evictions` are pods that went and were made anew elsewhere. kube-scheduler decides where, so that runs may differ by chance; by how much was not measured.
 - `last change` counts from when consolidation was allowed. Several operators work side by side, each on its own cluster, so it says
   little about speed.
 - 90 seconds are not the end for everybody: `search` lets a node that has just replaced another rest for ten minutes, and Karpenter goes on trying sets of

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use headstart_cloud::catalog::{Catalog, Source};
 use headstart_testbed::instance_types::kwok_file;
 use headstart_testbed::judge::{Answer, Case, Program};
@@ -12,7 +12,7 @@ use headstart_testbed::workload;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::up_to_32;
+use super::{keep, up_to_32};
 
 /// Measure our solver side by side with Karpenter's unmodified scheduler.
 ///
@@ -125,10 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         rows.push(Row { workload, ours, karpenter });
         eprint!("{}", table(&rows[rows.len() - 1..]));
         // What has been measured is kept even if somebody loses patience.
-        if let Some(file) = &arguments.write {
-            let report = report(&rows, &catalog, arguments.seed);
-            std::fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        keep(&report(&rows, &catalog, arguments.seed), arguments.write.as_deref())?;
     }
     print!("{}", report(&rows, &catalog, arguments.seed));
     Ok(ExitCode::SUCCESS)
