@@ -32,7 +32,8 @@ pub(crate) struct Batch {
 struct Window {
     opened: Time,
     last: Time,
-    count: usize,
+    /// By uid.
+    pods: BTreeSet<Arc<str>>,
     gaps: Vec<u64>,
     /// Whom its pods belong to.
     kin: BTreeSet<Arc<str>>,
@@ -62,15 +63,15 @@ impl Batch {
         let window = self.window.get_or_insert_with(|| Window {
             opened: now,
             last: now,
-            count: 0,
+            pods: BTreeSet::new(),
             gaps: Vec::new(),
             kin: BTreeSet::new(),
             of_owners: Vec::new(),
         });
-        if window.count > 0 && window.gaps.len() < GAPS {
+        if !window.pods.is_empty() && window.gaps.len() < GAPS {
             window.gaps.push(now.0.saturating_sub(window.last.0));
         }
-        window.count += 1;
+        window.pods.insert(pod.uid().clone());
         window.last = now;
         if window.kin.insert(kin(pod)) && pod.owner().is_some() {
             window.of_owners.push(pod.key());
@@ -97,7 +98,7 @@ impl Batch {
             window.last + STALLED
         } else if self.unspoken.values().any(is_sibling) {
             window.last + COMPLETE
-        } else if window.count == 1 {
+        } else if window.pods.len() == 1 {
             window.opened + ALONE
         } else {
             let mut gaps = window.gaps.clone();
@@ -106,6 +107,15 @@ impl Batch {
             window.last + SILENCE.max(Duration::from_millis(3 * median)).min(COMPLETE)
         };
         Some(close.min(window.opened + longest))
+    }
+
+    /// Whether a pod waits for company.
+    pub(crate) fn holds(&self, pod: &str) -> bool {
+        self.window.as_ref().is_some_and(|window| window.pods.contains(pod))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.window.is_some()
     }
 
     /// Ends the batch.

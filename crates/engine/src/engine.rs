@@ -406,7 +406,7 @@ impl Engine {
         }
         if let Some(News::Failed { claim: name }) = news {
             self.fixed.failed(now.time, claim.pool());
-            self.provision.withdraw(now.time, &name);
+            self.provision.withdraw(&name);
         }
     }
 

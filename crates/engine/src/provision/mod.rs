@@ -72,8 +72,10 @@ pub(crate) struct Provision {
     echoes: Echoes,
     /// Pods that have been looked at, by uid.
     considered: BTreeSet<Arc<str>>,
-    /// When to look again at pods that were left out.
+    /// When to look again at pods that were left out; whoever waits for company is not hurried by that.
     again: Option<Time>,
+    /// Whether pods have lost what was promised to them.
+    is_urgent: bool,
     /// Claims asked for and not yet made.
     making: BTreeMap<String, Value>,
     /// Claims whose pods should have come by then.
@@ -128,6 +130,7 @@ impl Provision {
             echoes: Echoes::default(),
             considered: BTreeSet::new(),
             again: None,
+            is_urgent: false,
             making: BTreeMap::new(),
             ready: Agenda::default(),
             nominate: Agenda::default(),
@@ -163,11 +166,10 @@ impl Provision {
 
     /// Whether there are pods that were looked at and have no place.
     fn has_left_out(&self, store: &Store) -> bool {
-        store
-            .waiting
-            .iter()
-            .filter_map(|key| store.pod(key))
-            .any(|pod| self.considered.contains(pod.uid()) && self.promises.of(pod.uid()).is_none())
+        let is_left_out = |uid: &Arc<str>| {
+            self.considered.contains(uid) && !self.batch.holds(uid) && self.promises.of(uid).is_none()
+        };
+        store.waiting.iter().filter_map(|key| store.pod(key)).any(|pod| is_left_out(pod.uid()))
     }
 
     pub(crate) fn on(&mut self, now: Time, touched: &Touched, store: &Store) {
@@ -188,7 +190,7 @@ impl Provision {
                         // Whoever takes the seat next is somebody else, and should not go by the same name.
                         self.echoes.retire(now, name);
                     }
-                    self.withdraw(now, name);
+                    self.withdraw(name);
                 }
             },
             Touched::Node { provider_id, .. } => {
@@ -293,11 +295,9 @@ impl Provision {
     }
 
     /// Takes all promises of a claim back and looks for other places at once.
-    pub(crate) fn withdraw(&mut self, now: Time, claim: &str) {
+    pub(crate) fn withdraw(&mut self, claim: &str) {
         let pods = self.promises.drop_claim(claim);
-        if !pods.is_empty() {
-            self.soon(now);
-        }
+        self.is_urgent |= !pods.is_empty();
         for (_, key) in pods {
             self.nominate.mark(key);
         }
@@ -319,9 +319,9 @@ impl Provision {
             self.make(&name, out);
         }
         let is_complete = self.batch_due(store).is_some_and(|due| due <= now);
-        let is_again = self.again.is_some_and(|again| again <= now);
-        if is_complete || is_again || self.demand.is_due(now) {
-            self.batch.close();
+        let is_again = !self.batch.is_open() && self.again.is_some_and(|again| again <= now);
+        if is_complete || is_again || self.is_urgent || self.demand.is_due(now) {
+            self.is_urgent = false;
             self.again = None;
             self.decide(store, capacity, out);
         }
@@ -329,10 +329,11 @@ impl Provision {
     }
 
     pub(crate) fn wake(&self, store: &Store, capacity: &Capacity, now: Time) -> Option<Time> {
-        let left_out = self.again.is_some();
+        let left_out = self.again.is_some() && !self.batch.is_open();
         let waits = [
             self.batch_due(store),
-            self.again,
+            self.again.filter(|_| left_out),
+            self.is_urgent.then_some(now),
             self.demand.wake(),
             self.ready.wake(),
             self.nominate.wake(),
@@ -359,7 +360,7 @@ impl Provision {
         let Some(first) = late.first() else { return };
         if self.is_observing() {
             // Somebody else had other plans for them, and there is nothing wrong with what they need.
-            self.withdraw(now, claim);
+            self.withdraw(claim);
             return;
         }
         for key in &late {
@@ -373,7 +374,7 @@ impl Provision {
         );
         let first = format!("{}/{}", first.0, first.1);
         out.line(Level::Warning, message, &[("NodeClaim", claim), ("pod", &first)]);
-        self.withdraw(now, claim);
+        self.withdraw(claim);
     }
 
     fn options(&self) -> Options {

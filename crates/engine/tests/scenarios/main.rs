@@ -106,6 +106,26 @@ fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
 }
 
 #[test]
+fn pods_that_are_still_being_made_are_waited_for_though_their_pool_changes_meanwhile() {
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
+        "spec": { "replicas": 20, "selector": { "matchLabels": { "app": "web" } } },
+    });
+    let mut story = Story::begin(&[pool(9), class(), set]);
+    let mut effects = Vec::new();
+    for i in 0..20 {
+        story.seen(Kind::Pod, of_web(pod(&format!("web-{i}"))));
+        let mut changed = pool(9);
+        changed["status"] = json!({ "resources": { "nodes": i.to_string() } });
+        story.seen(Kind::NodePool, changed);
+        effects.extend(story.play(300, nobody));
+    }
+    effects.extend(story.play(1_000, nobody));
+    assert_eq!(count(&effects, is_create), 1, "{effects:?}");
+}
+
+#[test]
 fn a_class_that_refuses_though_it_seems_ready_is_left_alone_for_longer_and_longer() {
     let mut story = Story::begin(&[pool(9), class()]);
     story.seen(Kind::Pod, pod("web"));
