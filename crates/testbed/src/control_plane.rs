@@ -18,6 +18,8 @@ use crate::kubeconfig;
 use crate::options::{Component, Options};
 use crate::ports::Port;
 use crate::process::{Process, Program};
+use crate::reaction::create;
+use crate::stages;
 
 /// Longer than any machine we know needs, so that only something broken runs into it.
 const START_LIMIT: Duration = Duration::from_mins(2);
@@ -35,6 +37,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts a control plane and returns once it can be used.
     pub async fn start(options: Options) -> Result<Self> {
+        let is_slow = !options.stages.node_ready_after.is_zero();
         let layout = tokio::task::spawn_blocking(move || components::prepare(&options)).await??;
         let Layout { keeper, certs, ports, server, programs } = layout;
         let client = connect(&keeper.dir().join("admin.kubeconfig")).await?;
@@ -42,7 +45,12 @@ impl ControlPlane {
         for (component, program) in programs {
             plane.spawn(program)?;
             match component {
-                Component::ApiServer => plane.wait_ready().await?,
+                Component::ApiServer => {
+                    plane.wait_ready().await?;
+                    for object in is_slow.then(stages::unready_at_first).into_iter().flatten() {
+                        create(&plane.client, object).await?;
+                    }
+                }
                 Component::ControllerManager => plane.wait_for_service_accounts().await?,
                 Component::Etcd | Component::Scheduler | Component::Kwok => {}
             }

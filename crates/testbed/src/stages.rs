@@ -25,9 +25,6 @@ pub(crate) fn write(path: &Path, options: &Stages) -> Result<()> {
     ] {
         set_delay(&mut stages, name, delay);
     }
-    if !options.node_ready_after.is_zero() {
-        register_before_ready(&mut stages);
-    }
     let documents: Vec<String> = stages.iter().map(|stage| format!("---\n{stage}\n")).collect();
     std::fs::write(path, documents.concat()).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -41,23 +38,27 @@ fn set_delay(stages: &mut [Value], name: &str, delay: Duration) {
     }
 }
 
-/// Lets nodes say that they are not ready first, as a kubelet does: without a word about it, pods are bound to them at once.
-fn register_before_ready(stages: &mut Vec<Value>) {
-    let is_ready = r#".status.conditions.[] | select( .type == "Ready" ) | .status"#;
-    let unready = "conditions:\n- type: Ready\n  status: 'False'\n  reason: KubeletNotReady\n  message: ''\n  \
-                   lastHeartbeatTime: {{ Now | Quote }}\n  lastTransitionTime: {{ Now | Quote }}\n";
-    for stage in stages.iter_mut().filter(|stage| stage["metadata"]["name"] == "node-initialize") {
-        let unready = json!({"key": is_ready, "operator": "In", "values": ["False"]});
-        stage["spec"]["selector"]["matchExpressions"] = json!([unready]);
-    }
-    stages.push(json!({
-        "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "node-registers"},
+/// Lets nodes say that they are not ready from the moment they are made, as those of a kubelet do: kube-controller-manager
+/// takes whoever says nothing for ready, and pods are bound to it.
+pub(crate) fn unready_at_first() -> [Value; 2] {
+    let group = "admissionregistration.k8s.io/v1";
+    let unready = r#"Object{status: Object.status{conditions: [Object.status.conditions{
+        type: "Ready", status: "False", reason: "KubeletNotReady", message: "it has just begun"}]}}"#;
+    let policy = json!({
+        "apiVersion": group, "kind": "MutatingAdmissionPolicy", "metadata": {"name": "nodes-take-a-while"},
         "spec": {
-            "resourceRef": {"apiGroup": "v1", "kind": "Node"},
-            "selector": {"matchExpressions": [{"key": is_ready, "operator": "DoesNotExist"}]},
-            "next": {"statusTemplate": unready},
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"], "operations": ["CREATE"]},
+            ]},
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": unready}}],
         },
-    }));
+    });
+    let binding = json!({
+        "apiVersion": group, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "nodes-take-a-while"},
+        "spec": {"policyName": "nodes-take-a-while"},
+    });
+    [policy, binding]
 }
 
 fn read(files: Asset) -> Result<Vec<Value>> {

@@ -177,19 +177,15 @@ impl Told {
         Ok(*tenths as f64 / 10.0)
     }
 
-    /// That claims came when it says, after the begin of the burst that it tells of, and cost as much.
-    fn is_close(&self, who: &str, begin: i64, seen: &Burst, dollars_off: f64) {
+    /// That claims came and pods waited as it says, after the begin of the burst that it tells of and give or take so many
+    /// seconds, and that it cost as much, give or take a share.
+    fn is_close(&self, who: &str, begin: i64, seen: &Burst, seconds: f64, share: f64) -> Result<()> {
         let after = |time: i64| (time - begin) as f64 / 1000.0;
-        close(&format!("{who}: first claim"), after(self.first), seen.first as f64 / 1000.0, 1.0);
-        close(&format!("{who}: last claim"), after(self.last), seen.last as f64 / 1000.0, 1.0);
-        close(&format!("{who}: dollars an hour"), self.dollars, seen.dollars, seen.dollars * dollars_off);
-    }
-
-    /// That pods waited as long as it says, give or take so many seconds.
-    fn waits_are_close(&self, who: &str, seen: &Burst, most: f64) -> Result<()> {
-        for (share, seen) in [0.5, 0.95].into_iter().zip(seen.waits) {
-            close(&format!("{who}: wait p{:.0}", share * 100.0), self.wait(share)?, seen, most);
-        }
+        close(&format!("{who}: first claim"), after(self.first), seen.first as f64 / 1000.0, seconds);
+        close(&format!("{who}: last claim"), after(self.last), seen.last as f64 / 1000.0, seconds);
+        close(&format!("{who}: wait p50"), self.wait(0.5)?, seen.waits[0], seconds);
+        close(&format!("{who}: wait p95"), self.wait(0.95)?, seen.waits[1], seconds);
+        close(&format!("{who}: dollars an hour"), self.dollars, seen.dollars, seen.dollars * share);
         Ok(())
     }
 }
@@ -235,8 +231,7 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
     let bound: u64 = decisions.iter().filter_map(|decision| decision["bound"].as_u64()).sum();
     assert_eq!(bound, PODS as u64, "{decisions:?}");
     let real = Told::of(&decisions, "real")?;
-    real.is_close("Karpenter", theirs.begin, &theirs, 0.01);
-    real.waits_are_close("Karpenter", &theirs, 1.0)?;
+    real.is_close("Karpenter", theirs.begin, &theirs, 1.0, 0.01)?;
 
     // The table and the page are made of the same.
     let port = observer.said("listening for metrics").pop().context("it does not listen")?["port"].clone();
@@ -266,10 +261,8 @@ async fn what_is_told_is_what_happened_and_what_would_have_been_is_what_comes() 
     let ours = burst(&here).await.with_context(|| provisioner.log())?;
     println!("{ours:?}");
     let would = Told::of(&decisions, "would")?;
-    would.is_close("Headstart", theirs.begin, &ours, 0.05);
-    // Nodes are taken to need as long as Karpenter's do, of which some is Karpenter's own; and kube-scheduler takes its time
-    // where others use the processors as well.
-    would.waits_are_close("Headstart", &ours, theirs.waits[1] / 2.0)?;
+    // The aim is one second, and where others use the processors as well, kube-scheduler alone may take another.
+    would.is_close("Headstart", theirs.begin, &ours, 2.0, 0.05)?;
     ensure!(ours.waits[1] < theirs.waits[1], "pods wait no less");
     Ok(())
 }
