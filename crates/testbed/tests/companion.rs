@@ -6,13 +6,14 @@
 #[path = "operator/harness.rs"]
 mod harness;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use headstart_testbed::beside::{Load, Outcome, put};
 use headstart_testbed::peers::{self, Peer};
 use headstart_testbed::reaction::percentile;
-use headstart_testbed::{Options, Process, workload};
+use headstart_testbed::{Component, Options, Process, workload};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::core::ApiResource;
@@ -34,7 +35,11 @@ struct Beside {
 
 impl Beside {
     async fn start(gates: &str) -> Result<Self> {
-        let cluster = Cluster::start(Options::default()).await?;
+        // kube-scheduler may forget a pod that it sends a placeholder away for until then (kubernetes/kubernetes#141694); five
+        // minutes, the default, are longer than tests wait.
+        let forgotten = vec!["--pod-max-in-unschedulable-pods-duration=20s".to_owned()];
+        let extra_args = BTreeMap::from([(Component::Scheduler, forgotten)]);
+        let cluster = Cluster::start(Options { extra_args, ..Options::default() }).await?;
         peers::install_crds(&cluster.plane).await?;
         let beside = Self { rights: rights(&cluster).await?, cluster };
         beside.karpenter(gates).await?;

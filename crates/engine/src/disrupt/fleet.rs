@@ -118,6 +118,8 @@ impl Disrupt {
             let is_going = claim.is_leaving()
                 || reboots
                 || busy.contains(claim.name())
+                // A removal that was given up counts until nothing says any more that it is on its way.
+                || claim.is(condition::DISRUPTION_REASON)
                 || node.is_none_or(|node| node.is_leaving() || is_tainted(node));
             if is_going {
                 policy.going += 1;

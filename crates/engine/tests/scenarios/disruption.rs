@@ -155,6 +155,36 @@ fn a_node_that_drifted_is_replaced_first_and_removed_when_that_is_ready() {
 }
 
 #[test]
+fn a_removal_that_was_given_up_counts_as_long_as_its_claim_says_that_it_goes() {
+    let mut nodes = [in_service("a", "c-4x-amd64-linux"), in_service("b", "c-4x-amd64-linux")];
+    nodes[1][0]["metadata"]["annotations"] =
+        json!({ "karpenter.sh/nodepool-hash": "other", "karpenter.sh/nodepool-hash-version": "v3" });
+    let pool =
+        |most: &str| pool_with(&json!({ "budgets": [{ "nodes": most }], "consolidateAfter": "Never" }));
+    let mut story = Story::begin(&objects(pool("0"), &nodes, &[bound("p", "a"), bound("q", "b")]));
+    let [[mut marked, _], _] = nodes;
+    marked["status"]["conditions"].as_array_mut().unwrap().push(json!({
+        "type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "", "lastTransitionTime": CREATED,
+    }));
+    story.seen(Kind::NodeClaim, marked);
+    story.seen(Kind::NodePool, pool("1"));
+    let mut others = cloud(&["a", "b"]);
+    let mut play = |story: &mut Story, is_refused: bool| {
+        story.play(60_000, |effect| match effect {
+            Effect::Patch { object, .. } if is_refused && object.name == "a" => {
+                Some(Outcome::Refused(Refusal::Conflict))
+            }
+            _ => others(effect),
+        })
+    };
+    let goes = |effect: &Effect| taints(effect, "b") == Some(1);
+    let effects = play(&mut story, true);
+    assert!(!effects.iter().any(goes), "{effects:?}");
+    let effects = play(&mut story, false);
+    assert!(effects.iter().any(goes), "{effects:?}");
+}
+
+#[test]
 fn room_for_a_buffer_goes_soon_after_the_buffer() {
     let template = json!({
         "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "spare", "namespace": "default" },

@@ -154,7 +154,27 @@ impl Cluster {
             last = self.n_running().await?;
             Ok(last == n)
         });
-        all.await.with_context(|| format!("{last} run"))
+        if let Err(error) = all.await {
+            let why = self.why_pods_wait().await?;
+            return Err(error.context(format!("{last} run; {why}")));
+        }
+        Ok(())
+    }
+
+    /// What is known about some pods that do not run, and about claims that have no node.
+    async fn why_pods_wait(&self) -> Result<String> {
+        let mut known = Vec::new();
+        let pods = self.pods().list(&ListParams::default().fields("status.phase!=Running")).await?;
+        for pod in pods.iter().take(3) {
+            let events = self.told(&pod.name_any(), "FailedScheduling").await?;
+            known.push(format!("{} on {:?}, {:?}: {events:?}", pod.name_any(), pod.spec, pod.status));
+        }
+        for claim in self.claims().list(&ListParams::default()).await? {
+            if claim.data["status"]["nodeName"].is_null() {
+                known.push(format!("{}: {}", claim.name_any(), claim.data["status"]));
+            }
+        }
+        Ok(known.join("; "))
     }
 
     /// Waits until a NodePool says something about itself, and returns the condition.
