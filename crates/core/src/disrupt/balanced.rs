@@ -11,8 +11,10 @@ use crate::disrupt::pass::Pass;
 
 /// How much larger the share of evictions may be than that of savings under the policy `Balanced`.
 const BALANCED: f64 = 2.0;
-/// The same for our own search under the other policies.
-pub(super) const PATIENCE: f64 = 5.0;
+/// The same for our own search under the other policies: less must be gained for each eviction only where nothing gains more.
+pub(super) const PATIENCES: [f64; 4] = [2.0, 3.0, 4.5, PATIENCE];
+/// The most of it.
+pub(super) const PATIENCE: f64 = 6.0;
 
 /// What a whole pool costs.
 #[derive(Clone, Copy, Debug, Default)]

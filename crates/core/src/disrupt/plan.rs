@@ -67,7 +67,7 @@ pub(super) struct Part {
     /// What is saved beyond what must be, and what moving the pods costs.
     gain: f64,
     cost: f64,
-    is_firm: bool,
+    pub(super) is_firm: bool,
 }
 
 pub(super) struct Plan {
@@ -132,6 +132,24 @@ impl Plan {
         }
     }
 
+    /// Changes what must be saved for the evictions on items.
+    pub(super) fn ask_for(&mut self, least: impl Fn(&Item) -> f64) {
+        for item in &mut self.items {
+            item.least = least(item);
+        }
+        for at in 0..self.groups.len() {
+            let Some(mut group) = self.groups[at].take() else { continue };
+            let (price, least) = self.sum(&group.items);
+            group.gain = price - least - group.draft.spent();
+            self.groups[at] = Some(group);
+        }
+    }
+
+    /// Whether nothing is planned.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.iter().all(Option::is_none)
+    }
+
     /// Lets each item go alone that gains something, and makes the plan better in so many steps.
     pub(super) fn improve(&mut self, steps: usize) {
         for item in 0..self.items.len() {
@@ -166,7 +184,7 @@ impl Plan {
     /// What to do, that first which gains most for each eviction.
     pub(super) fn best_first(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = self.groups.iter().flatten().flat_map(|group| self.parts(group)).collect();
-        parts.retain(|part| part.gain > 0.0);
+        parts.retain(|part| part.is_firm || part.gain > 0.0);
         let ratio = |part: &Part| part.gain / part.cost;
         parts.sort_by(|a, b| {
             let by_gain = || ratio(b).total_cmp(&ratio(a)).then_with(|| a.items.cmp(&b.items));

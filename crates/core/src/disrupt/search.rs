@@ -3,11 +3,15 @@
 //! What a place for a pod costs on an ideal fleet is known (the prices behind the lower bound), so the *excess* of a node is
 //! what it costs beyond places for its pods. A [`plan`](super::plan) for the whole fleet is made in a sketch, by amounts
 //! alone; of its groups, those that gain most for each eviction are put to the solver and carried out, as many as budgets
-//! allow. The rest is for the next pass, which makes a new plan. Work is limited by counting.
+//! allow. The rest is for the next pass, which makes a new plan. A plan asks for much for each eviction at first, and for
+//! less only if that finds nothing, so that good moves do not depend on poor ones. Work is limited by counting.
+//!
+//! Every move makes the fleet cheaper by at least the least that its evictions must save, and a fleet is never free: so
+//! there comes a pass in which nothing moves.
 
 use std::collections::BTreeMap;
 
-use crate::disrupt::balanced::PATIENCE;
+use crate::disrupt::balanced::{PATIENCE, PATIENCES};
 use crate::disrupt::draw::Lots;
 use crate::disrupt::pass::{Pass, Rehoused};
 use crate::disrupt::plan::{Alone, Item, MOST_FOR_EACH, Plan};
@@ -18,6 +22,8 @@ use crate::solve::Home;
 /// How many steps are taken to make a plan better, for each node, and at most.
 const STEPS_FOR_EACH: usize = 30;
 const MOST_STEPS: usize = 18_000;
+/// Which part of the steps must find something, or less is asked for.
+const PROBE: usize = 8;
 /// The share of the best gain that a move must have; what gains less may find a better company in the next pass.
 const LEAST_SHARE: f64 = 0.3;
 
@@ -31,8 +37,19 @@ impl Pass<'_> {
         for idea in &self.fleet.ideas {
             plan.hold(&idea.members, idea.style);
         }
-        plan.improve((plan.items.len() * STEPS_FOR_EACH).min(MOST_STEPS));
-        self.take_best(&plan);
+        let mut steps = (plan.items.len() * STEPS_FOR_EACH).min(MOST_STEPS);
+        let probe = steps / PROBE;
+        for patience in PATIENCES {
+            plan.ask_for(|item| self.least_saving(item.member, Some(patience)));
+            plan.improve(probe);
+            if !plan.is_empty() {
+                plan.improve(std::mem::take(&mut steps));
+                self.take_best(&plan, patience);
+            }
+            if !self.decision.moves.is_empty() {
+                break;
+            }
+        }
         for member in unclear {
             self.take_alone(member);
         }
@@ -48,7 +65,7 @@ impl Pass<'_> {
                 Alone::Saves(saving) if saving < least => Why::TooLittle(Price::from_dollars(saving)),
                 Alone::Saves(_) => continue,
                 Alone::Nowhere => {
-                    if let Err(why) = self.gains(&[member], None) {
+                    if let Err(why) = self.gains(&[member], None, PATIENCE) {
                         why
                     } else {
                         unclear.push(member);
@@ -98,11 +115,13 @@ impl Pass<'_> {
     }
 
     /// Removes those groups that gain most for each eviction.
-    fn take_best(&mut self, plan: &Plan) {
+    fn take_best(&mut self, plan: &Plan, patience: f64) {
         let mut least = None;
         for part in plan.best_first() {
             let members: Vec<u32> = part.items.iter().map(|item| plan.items[*item].member).collect();
-            match self.gains(&members, Some(&part.homes)) {
+            // What was proposed when less was asked for stays proposed.
+            let patience = if part.is_firm { PATIENCE } else { patience };
+            match self.gains(&members, Some(&part.homes), patience) {
                 Ok((gain, rehoused)) if gain >= *least.get_or_insert(gain * LEAST_SHARE) => {
                     self.choose(Reason::Underutilized, members, rehoused);
                     if let Some(chosen) = self.decision.moves.last_mut() {
@@ -121,7 +140,7 @@ impl Pass<'_> {
 
     /// Removes a node that the sketch could not judge, if that gains something.
     fn take_alone(&mut self, member: u32) {
-        match self.gains(&[member], None) {
+        match self.gains(&[member], None, PATIENCE) {
             Ok((_, rehoused)) => self.choose(Reason::Underutilized, vec![member], rehoused),
             Err(Why::Leaving) => {}
             Err(why) => self.stays(member, Reason::Underutilized, why),
@@ -129,7 +148,12 @@ impl Pass<'_> {
     }
 
     /// What removing some members gains for each eviction, beyond what it must.
-    fn gains(&mut self, members: &[u32], homes: Option<&[(u32, Home)]>) -> Result<(f64, Rehoused), Why> {
+    fn gains(
+        &mut self,
+        members: &[u32],
+        homes: Option<&[(u32, Home)]>,
+        patience: f64,
+    ) -> Result<(f64, Rehoused), Why> {
         self.may_go(members)?;
         let most = members.len() * MOST_FOR_EACH;
         let mut rehoused = self.rehouse(members, Reason::Underutilized, most, homes)?;
@@ -137,14 +161,17 @@ impl Pass<'_> {
         if saving <= Price::ZERO {
             return Err(Why::NotCheaper);
         }
-        if !self.is_worth_it(members, saving.dollars(), Some(PATIENCE)) {
+        if !self.is_worth_it(members, saving.dollars(), Some(patience)) {
             return Err(Why::TooLittle(saving));
         }
-        let least: f64 = members.iter().map(|member| self.least_saving(*member, Some(PATIENCE))).sum();
-        let below = self.price(members) - Price::from_dollars(least);
+        let least = |patience: f64| -> f64 {
+            members.iter().map(|member| self.least_saving(*member, Some(patience))).sum()
+        };
+        // A replacement may become whatever is worth it at all, so that the cloud has a choice.
+        let (asked, below) = (least(patience), self.price(members) - Price::from_dollars(least(PATIENCE)));
         self.make_cheaper(members, &mut rehoused.claims, below)?;
         let cost: f64 = members.iter().map(|member| self.facts[*member as usize].cost).sum();
-        Ok(((saving.dollars() - least) / cost, rehoused))
+        Ok(((saving.dollars() - asked) / cost, rehoused))
     }
 
     /// Whether members may still go together in this pass.

@@ -7,7 +7,7 @@ use crate::disruption::{check, fleet};
 #[test]
 fn a_large_node_for_a_small_pod_is_replaced() {
     // Ours leaves out what would save too little.
-    for (search, types) in [("", 7), ("search compat", 9)] {
+    for (search, types) in [("", 8), ("search compat", 9)] {
         check(
             &format!(
                 "
@@ -277,8 +277,8 @@ fn moves_that_share_no_new_node_do_not_wait_for_each_other() {
         resident q on=b cpu=500m select=zone:zone-2
     ",
         "
-        Underutilized: a -> fake-it-0 of 7 on-demand, 1 pods, saves 2.83
-        Underutilized: b -> fake-it-0 of 7 on-demand, 1 pods, saves 2.83
+        Underutilized: a -> fake-it-0 of 8 on-demand, 1 pods, saves 2.83
+        Underutilized: b -> fake-it-0 of 8 on-demand, 1 pods, saves 2.83
     ",
     );
 }
