@@ -127,7 +127,7 @@ pub struct Member {
     pub is_consolidatable: bool,
     /// Whether pods came or went less than that ago.
     pub is_restless: bool,
-    /// Until when it is left in peace because it has just replaced another, in seconds since 1970.
+    /// Until when it is left in peace because it has just replaced another or taken its pods, in seconds since 1970.
     pub rests_until: Option<i64>,
     /// Since when it is not what its pool asks for, in seconds since 1970.
     pub drifted: Option<i64>,

@@ -144,7 +144,7 @@ impl fmt::Display for Why {
             }
             Self::Never => f.write_str("NodePool has consolidation disabled"),
             Self::NotYet => f.write_str("Node isn't consolidatable yet"),
-            Self::Resting => f.write_str("Node has just replaced another"),
+            Self::Resting => f.write_str("Node has just replaced another or taken its pods"),
             Self::InVain => f.write_str("A node that the NodePool could do without had to be bought again"),
             Self::Unpriced => f.write_str("Instance type, zone or capacity type of the node is not known"),
             Self::Budget(_) => f.write_str("No allowed disruptions due to blocking budget"),

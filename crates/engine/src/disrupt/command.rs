@@ -166,7 +166,7 @@ impl Disrupt {
             for (key, fits) in ready.into_iter().zip(fits) {
                 let Some(command) = commands.get(&key) else { continue };
                 if fits {
-                    remove(command, store, &mut self.again, out);
+                    self.remove(command, store, out);
                 } else {
                     self.give_up(command, "its pods no longer fit elsewhere", out);
                     commands.remove(&key);
@@ -245,6 +245,31 @@ impl Disrupt {
             }
         }
         is_marked && is_said
+    }
+
+    /// Removes the nodes; before that it is written down when their pods must have left.
+    fn remove(&mut self, command: &Command, store: &Store, out: &mut Out<'_>) {
+        for name in &command.members {
+            let Some(claim) = store.claims.get(name) else { continue };
+            if let Some(patch) = command.bound.and_then(|bound| drain::tightened(claim, out.now.wall + bound))
+            {
+                let object = claim.metadata.object(Kind::NodeClaim);
+                let effect = Effect::Patch { object, part: Part::Main, patch };
+                ask(&Errand::Claim(name.clone()), effect, &mut self.again, out);
+                continue;
+            }
+            if claims::remove(claim, &command.reason.as_str().to_lowercase(), out) {
+                let node = node_of(claim, store);
+                let pods = node.into_iter().flat_map(|node| store.pods_on(node.name()));
+                self.moved.note(pods, out.now.wall);
+                tell::terminating(claim, node, command.reason, out);
+                if command.reason == Reason::Unhealthy {
+                    let diagnosed = node.map(|node| health::diagnose(claim, node, store, out.now.wall));
+                    let condition = diagnosed.and_then(|diagnosis| diagnosis.remedy).map(|of| of.condition);
+                    tell::unhealthy(claim, condition.as_deref(), command.bound, out);
+                }
+            }
+        }
     }
 
     /// Leaves the nodes where they are, for a while.
@@ -333,28 +358,6 @@ fn fit(
         fits.push(fits_too);
     }
     fits
-}
-
-/// Removes the nodes; before that it is written down when their pods must have left.
-fn remove(command: &Command, store: &Store, again: &mut Option<Time>, out: &mut Out<'_>) {
-    for name in &command.members {
-        let Some(claim) = store.claims.get(name) else { continue };
-        if let Some(patch) = command.bound.and_then(|bound| drain::tightened(claim, out.now.wall + bound)) {
-            let object = claim.metadata.object(Kind::NodeClaim);
-            let effect = Effect::Patch { object, part: Part::Main, patch };
-            ask(&Errand::Claim(name.clone()), effect, again, out);
-            continue;
-        }
-        if claims::remove(claim, &command.reason.as_str().to_lowercase(), out) {
-            let node = node_of(claim, store);
-            tell::terminating(claim, node, command.reason, out);
-            if command.reason == Reason::Unhealthy {
-                let diagnosed = node.map(|node| health::diagnose(claim, node, store, out.now.wall));
-                let condition = diagnosed.and_then(|diagnosis| diagnosis.remedy).map(|of| of.condition);
-                tell::unhealthy(claim, condition.as_deref(), command.bound, out);
-            }
-        }
-    }
 }
 
 /// Why a claim says that it goes.

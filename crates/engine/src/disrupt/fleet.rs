@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use headstart_api::NodePool;
 use headstart_api::annotations::DO_NOT_DISRUPT;
@@ -21,14 +20,12 @@ use headstart_core::types::Types;
 use headstart_intake::Taken;
 
 use crate::claims::settles;
+use crate::disrupt::moved::RESTS;
 use crate::disrupt::{Disrupt, REPLACES, health, is_tainted, node_of, replaced};
 use crate::fixed::{count, template};
 use crate::provision::Provision;
 use crate::store::{Claim, Node, Pod, PodKey, PodLife as _, Store};
 use crate::time::{Now, Time, Wall};
-
-/// How long a node that has just replaced another is left in peace.
-const RESTS: Duration = Duration::from_mins(10);
 
 impl Disrupt {
     /// All nodes that may be disrupted, with the names of their claims.
@@ -82,13 +79,17 @@ impl Disrupt {
                 || is_expected(claim, &busy, store);
             let Diagnosis { remedy, .. } = health::diagnose(claim, node, store, now.wall);
             let sick = remedy.map(|remedy| health::sickness(claim, node, &remedy));
-            members
-                .push(Member { sick, ..member(index, claim, node, pool, is_nominated, &wanted, store, now) });
+            let member = member(index, claim, node, pool, is_nominated, &wanted, store, now);
+            let movers = store.pods_on(node.name()).filter(|pod| wanted.contains_key(&pod.key()));
+            let rests = movers.filter_map(|pod| self.moved.rests_until(pod)).max().map(seconds);
+            members.push(Member { sick, rests_until: member.rests_until.max(rests), ..member });
             names.push(claim.name().to_owned());
         }
-        let seconds = now.wall.0.div_euclid(1000);
         let ideas = self.ideas(&names);
-        (Fleet { snapshot, waiting, members, pools, now: seconds, options: self.options, ideas }, names)
+        (
+            Fleet { snapshot, waiting, members, pools, now: seconds(now.wall), options: self.options, ideas },
+            names,
+        )
     }
 
     /// What all pools want, and how many nodes they have.
@@ -193,7 +194,6 @@ fn member(
     let settles = settles(claim, claim.status.last_pod_event_time.as_ref(), pool);
     let waits = pool.spec.disruption.consolidate_after.duration().is_some_and(|after| after.as_nanos() > 0);
     let replaced = claim.metadata.annotations.contains_key(REPLACES);
-    let seconds = |wall: Wall| wall.0.div_euclid(1000);
     Member {
         node: index,
         pool: claim.pool().into(),
@@ -209,6 +209,11 @@ fn member(
         sick: None,
         residents,
     }
+}
+
+/// Seconds since 1970.
+fn seconds(wall: Wall) -> i64 {
+    wall.0.div_euclid(1000)
 }
 
 /// What evicting a pod costs.

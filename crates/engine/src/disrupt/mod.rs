@@ -7,6 +7,7 @@
 mod command;
 mod fleet;
 mod health;
+mod moved;
 pub(crate) mod outlook;
 mod tell;
 mod vain;
@@ -36,6 +37,7 @@ pub(crate) use command::{node_of, replaced};
 pub(crate) use fleet::cost as eviction_cost;
 use health::Restart;
 pub(crate) use health::duration;
+use moved::Moved;
 use vain::Vain;
 
 /// How often all nodes are looked at while things change.
@@ -97,6 +99,7 @@ pub(crate) struct Disrupt {
     /// Claims whose removal failed.
     failures: Strikes<String>,
     vain: Vain,
+    moved: Moved,
     /// Nodes with the mark of those that go, and claims that say why they go.
     tainted: BTreeSet<String>,
     reasoned: BTreeSet<String>,
@@ -136,6 +139,7 @@ impl Disrupt {
             together: Vec::new(),
             failures: command::strikes(settings.seed),
             vain: Vain::new(settings.seed),
+            moved: Moved::default(),
             tainted: BTreeSet::new(),
             reasoned: BTreeSet::new(),
             looked: None,
@@ -177,6 +181,7 @@ impl Disrupt {
         self.restarts.clear();
         self.proposed.clear();
         self.together.clear();
+        self.moved = Moved::default();
         self.looked = None;
         self.news = News::Some;
     }
@@ -229,6 +234,7 @@ impl Disrupt {
         if self.looked.is_none() {
             // What a predecessor began is found on the objects; new decisions wait until things have settled.
             self.resume(store, out.now.time);
+            self.moved.begin(out.now.wall);
             self.looked = Some(out.now.time);
         }
         self.advance(store, capacity, provision, out);

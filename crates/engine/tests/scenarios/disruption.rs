@@ -1,7 +1,7 @@
 //! Nodes that are taken away by our own will.
 
 use headstart_core::cloud::Instance;
-use headstart_engine::settings::Proactive;
+use headstart_engine::settings::{Consolidation, Proactive};
 use headstart_engine::{Effect, Fact, Kind, Outcome, Part, Refusal, Settings};
 use serde_json::{Value, json};
 
@@ -226,4 +226,80 @@ fn a_pod_that_was_evicted_is_not_asked_again_and_does_not_count_as_one_that_runs
         [1, 1, 1],
         "it is the last one now, which stays for a while"
     );
+}
+
+/// Three nodes alike, of which the last is full and stays; pods of the others can share a node.
+fn two_that_are_one_too_many() -> Vec<Value> {
+    let mut pool = pool_with(&json!({ "budgets": [{ "nodes": "100%" }] }));
+    pool["spec"]["template"]["spec"]["requirements"] = json!([
+        { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"] },
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+    ]);
+    let mut pods = vec![bound("web-a", "a"), bound("web-b", "b")];
+    for name in ["c-1", "c-2", "c-3", "c-4"] {
+        let mut pod = bound(name, "c");
+        pod["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+        pods.push(pod);
+    }
+    for pod in &mut pods {
+        pod["metadata"]["creationTimestamp"] = json!("2023-11-14T20:00:00Z");
+    }
+    let nodes = ["a", "b", "c"].map(|name| in_service(name, "c-4x-amd64-linux"));
+    objects(pool, &nodes, &pods.into_iter().map(of_web).collect::<Vec<_>>())
+}
+
+fn searching() -> Settings {
+    Settings { consolidation: Consolidation::Search, ..Settings::default() }
+}
+
+#[test]
+fn a_pod_that_was_just_made_to_move_is_left_in_peace() {
+    let mut story = Story::with(searching(), &two_that_are_one_too_many());
+    let effects = story.play(60_000, cloud(&["a", "b", "c"]));
+    let removed: Vec<&str> =
+        effects.iter().filter(|effect| deletes(effect, Kind::NodeClaim)).filter_map(name).collect();
+    let (gone, left) = match removed[..] {
+        ["a"] => ("a", "b"),
+        ["b"] => ("b", "a"),
+        _ => panic!("{effects:?}"),
+    };
+    let (gone, left) = (gone.to_owned(), left.to_owned());
+    // It comes back on the other node, and room elsewhere makes that one worth removing too.
+    story.gone(Kind::Pod, &format!("web-{gone}"));
+    let mut moved = of_web(bound("web-moved", &left));
+    moved["metadata"]["creationTimestamp"] = json!(story.stamp());
+    story.seen(Kind::Pod, moved);
+    for name in ["c-1", "c-2", "c-3"] {
+        story.gone(Kind::Pod, name);
+    }
+    let of_left = |effects: &[Effect]| {
+        effects
+            .iter()
+            .filter(|effect| deletes(effect, Kind::NodeClaim))
+            .filter_map(name)
+            .filter(|name| *name == left)
+            .count()
+    };
+    let effects = story.play(500_000, cloud(&["a", "b", "c"]));
+    assert_eq!(of_left(&effects), 0, "it rests: {effects:?}");
+    let effects = story.play(500_000, cloud(&["a", "b", "c"]));
+    assert_eq!(of_left(&effects), 1, "{effects:?}");
+}
+
+#[test]
+fn pods_that_were_young_when_an_engine_began_may_have_been_made_to_move() {
+    let mut objects = two_that_are_one_too_many();
+    for pod in objects.iter_mut().filter(|object| object["kind"] == "Pod") {
+        pod["metadata"]["creationTimestamp"] = json!("2023-11-14T22:10:00Z");
+    }
+    let mut story = Story::with(searching(), &objects);
+    let effects = story.play(300_000, cloud(&["a", "b", "c"]));
+    assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 0, "{effects:?}");
+    let effects = story.play(500_000, cloud(&["a", "b", "c"]));
+    assert_eq!(count(&effects, |effect| deletes(effect, Kind::NodeClaim)), 1, "{effects:?}");
+}
+
+fn name(effect: &Effect) -> Option<&str> {
+    let Effect::Delete { object, .. } = effect else { return None };
+    Some(&object.name)
 }

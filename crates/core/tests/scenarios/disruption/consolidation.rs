@@ -189,7 +189,7 @@ fn a_node_that_has_just_replaced_another_rests() {
         member a type=fake-it-9 rests=200
         resident p on=a cpu=500m
     ",
-        "a stays: Node has just replaced another",
+        "a stays: Node has just replaced another or taken its pods",
     );
 }
 
