@@ -289,3 +289,24 @@ impl Churned {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headstart_cloud::catalog::Source;
+
+    use super::*;
+
+    #[test]
+    fn every_pass_makes_a_fleet_cheaper_until_it_comes_to_rest() {
+        let catalog = Arc::new(Catalog::load(&Source::Aws).unwrap());
+        for (seed, keep) in [(1, 60), (2, 85), (3, 95), (4, 30)] {
+            let fleet = Churned::new(&catalog, 3_000, keep, seed).unwrap();
+            let most = 2 * fleet.n_nodes();
+            // It ends when nothing was proposed for as long as anybody rests.
+            let outcome = fleet.consolidate(Search::Wide).unwrap();
+            let is_cheaper = outcome.trail.windows(2).all(|pair| pair[1].1 < pair[0].1);
+            assert!(is_cheaper, "seed {seed}: {:?}", outcome.trail);
+            assert!((1..most).contains(&outcome.passes), "seed {seed}: {outcome:?}");
+        }
+    }
+}
