@@ -21,7 +21,7 @@ use crate::solve::Home;
 
 /// How many steps are taken to make a plan better, for each node, and at most.
 const STEPS_FOR_EACH: usize = 30;
-const MOST_STEPS: usize = 18_000;
+const MOST_STEPS: usize = 14_000;
 /// Which part of the steps must find something, or less is asked for.
 const PROBE: usize = 8;
 /// The share of the best gain that a move must have; what gains less may find a better company in the next pass.
