@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use headstart_core::cloud::{ClassRef, CloudError, Instance, OfferingKey, ProviderId, State, Token};
 use headstart_core::resources::Resources;
 use headstart_engine::{Effect, Fact, Kind, Outcome, Refusal, Settings};
-use serde_json::json;
+use serde_json::{Value, json};
 use story::{Story, claim, class, of_web, pod, pool, running_claim};
 
 /// Nobody has anything to say beyond what the API server does.
@@ -60,6 +60,15 @@ fn instance(id: &str, uid: &str) -> Instance {
         tags: BTreeMap::new(),
         image: None,
     }
+}
+
+/// The ReplicaSet `web`, which wants so many pods.
+fn web(replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": "web" } } },
+    })
 }
 
 #[test]
@@ -107,12 +116,7 @@ fn pods_of_which_the_scheduler_speaks_one_by_one_share_a_node() {
 
 #[test]
 fn pods_that_are_still_being_made_are_waited_for_though_their_pool_changes_meanwhile() {
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
-        "spec": { "replicas": 20, "selector": { "matchLabels": { "app": "web" } } },
-    });
-    let mut story = Story::begin(&[pool(9), class(), set]);
+    let mut story = Story::begin(&[pool(9), class(), web(20)]);
     let mut effects = Vec::new();
     for i in 0..20 {
         story.seen(Kind::Pod, of_web(pod(&format!("web-{i}"))));
@@ -272,12 +276,7 @@ fn default_spread_constraints_count_by_what_makes_the_pods() {
         r#"{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}"#;
     let scheduler_config = format!(r#"{{"podTopologySpread": {{"defaultConstraints": [{constraint}]}}}}"#);
     let settings = Settings { scheduler_config, ..Settings::default() };
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": { "name": "web", "namespace": "default", "uid": "uid-web" },
-        "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "web" } } },
-    });
-    let mut objects = vec![pool(9), class(), set];
+    let mut objects = vec![pool(9), class(), web(3)];
     for name in ["a", "b", "c"] {
         let mut pod = of_web(pod(name));
         pod["metadata"]["labels"] = json!({ "app": "web" });
