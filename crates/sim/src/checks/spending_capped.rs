@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use headstart_engine::Kind;
+use serde_json::Value;
 
 use super::{BEHIND, Broken, Check, may_lag};
-use crate::api::text;
+use crate::api::{field, text};
 use crate::cloud::Machine;
 use crate::ground::{Fact, Ground};
 use crate::timeline::Moment;
@@ -61,9 +62,15 @@ impl Check for SpendingCapped {
     }
 }
 
-/// The nodes that pods were on since then, unless some pod waited for one.
+/// The nodes that pods were on since then, unless some pod waited for one or has to leave its own.
 fn used_since(ground: &Ground, since: Moment) -> Option<BTreeSet<&str>> {
-    if ground.api.all(Kind::Pod).any(|(_, pod)| waits(pod)) {
+    let nodes = ground.api.all(Kind::Node).map(|(_, node)| node);
+    let leaving: BTreeSet<&str> = nodes
+        .filter(|node| field(node, "/metadata/deletionTimestamp").is_some())
+        .map(|node| text(node, "/metadata/name"))
+        .collect();
+    let wants = |pod: &Value| waits(pod) || leaving.contains(text(pod, "/spec/nodeName"));
+    if ground.api.all(Kind::Pod).any(|(_, pod)| wants(pod)) {
         return None;
     }
     let mut used = BTreeSet::new();
