@@ -7,6 +7,7 @@ mod nominate;
 mod promises;
 mod sight;
 pub(crate) mod strikes;
+mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use std::time::Duration;
 use headstart_api::annotations::{AT_MOST, BECAUSE, EXPECTED_BY};
 use headstart_core::labels::WellKnown;
 use headstart_core::plan::{Plan, PlannedClaim};
-use headstart_core::price::Price;
 use headstart_core::snapshot::{self, Options, Reserved, Snapshot};
 use headstart_core::solve::{Packing, solve};
 use headstart_core::types::Types;
@@ -51,12 +51,8 @@ const AGAIN: Duration = Duration::from_secs(10);
 const CHANGED: Duration = Duration::from_millis(200);
 /// How long a pod may take to find its node once that is ready.
 const TO_FIND: Duration = Duration::from_secs(10);
-/// How often a pod is told that it fits nowhere.
-const FAILED_EVERY: Duration = Duration::from_mins(5);
 /// How often a decision is made again without some of the pods that are expected.
 const MOST_TRIMS: usize = 3;
-/// Most events about single pods that one decision tells.
-const MOST_EVENTS: usize = 10;
 
 /// From pods that wait to claims that are asked for.
 #[derive(Debug)]
@@ -420,7 +416,7 @@ impl Provision {
         out: &mut Out<'_>,
     ) -> Option<String> {
         let name = self.order(store, planned, anchor, notes, reason, out)?;
-        tell_claim(planned, 0, None, &name, out);
+        tell::claim(planned, 0, None, &name, out);
         Some(name)
     }
 
@@ -491,7 +487,8 @@ impl Provision {
         self.demand.planned(store, &taken.snapshot, plan, injected, &made, out);
         let is_promised = |claim: &str| self.promises.on(claim).next().is_some();
         self.demand.give_way(store, &taken.snapshot, plan, is_promised, out);
-        self.explain(store, capacity, &decision, out);
+        self.unplaced = decision.unplaced() + decision.taken.rejected.len();
+        tell::unplaced(store, capacity, &decision, out);
         if self.has_left_out(store) || self.next_strike(now).is_some() {
             let soonest = [Some(now + AGAIN), capacity.next_try(now), self.next_strike(now)];
             // Something that ran dry may be back any moment, but one look at a time will do.
@@ -557,32 +554,16 @@ impl Provision {
             let Some(name) = self.order(store, planned, anchor, &notes, "provisioned", out) else { continue };
             self.news.push(News::Ordered(Ordered::new(planned, &name, expected, reasons.as_ref())));
             self.promise(store, snapshot, &planned.pods, &name);
-            tell_claim(planned, expected, reasons.as_ref(), &name, out);
+            tell::claim(planned, expected, reasons.as_ref(), &name, out);
             let price = planned.launch.as_ref().map(|launch| launch.price).unwrap_or_default();
             made.push(NewClaim { name: name.clone(), pods: planned.pods.clone(), price });
             let real = planned.pods.iter().filter(|pod| is_real(snapshot, **pod));
-            for pod in real.take(MOST_EVENTS.saturating_sub(told)) {
+            for pod in real.take(tell::MOST_EVENTS.saturating_sub(told)) {
                 told += 1;
-                let pod = &snapshot.pods[*pod as usize];
-                let about = of_pod(&pod.namespace, &pod.name, &pod.uid);
-                out.note(about, "Nominated", format!("Pod should schedule on: nodeclaim/{name}"));
+                tell::nominated(&snapshot.pods[*pod as usize], &name, out);
             }
         }
-        if !plan.claims.is_empty() {
-            let expected =
-                snapshot.pods.iter().filter(|pod| pod.demand == snapshot::Demand::Expected).count();
-            let ahead = if expected == 0 { String::new() } else { format!(", {expected} of them expected") };
-            let message = format!(
-                "{} pods need a place{ahead}: {} fit on existing nodes, {} need {} new nodes, {} fit nowhere",
-                snapshot.pods.len(),
-                plan.existing.iter().map(|node| node.pods.len()).sum::<usize>(),
-                plan.claims.iter().map(|claim| claim.pods.len()).sum::<usize>(),
-                plan.claims.len(),
-                plan.unplaced.len(),
-            );
-            let (price, bound) = (an_hour(plan.price), an_hour(plan.lower_bound));
-            out.line(Level::Info, message, &[("price", &price), ("atLeast", &bound)]);
-        }
+        tell::decision(snapshot, plan, out);
         made
     }
 
@@ -656,33 +637,6 @@ impl Provision {
         }
     }
 
-    /// Tells pods why they fit nowhere.
-    fn explain(&mut self, store: &Store, capacity: &Capacity, decision: &Decision, out: &mut Out<'_>) {
-        let Decision { taken, plan, .. } = decision;
-        self.unplaced = decision.unplaced() + taken.rejected.len();
-        let avoided = capacity.avoided(out.now.time);
-        let real = plan.unplaced.iter().filter(|unplaced| decision.is_real(unplaced.pod));
-        for unplaced in real.take(MOST_EVENTS) {
-            let pod = &taken.snapshot.pods[unplaced.pod as usize];
-            let mut why: Vec<String> = unplaced.obstacles.iter().take(3).map(ToString::to_string).collect();
-            if why.is_empty() {
-                why.push("no NodePool is ready to buy nodes".to_owned());
-            }
-            if avoided > 0 {
-                why.push(format!("{avoided} offerings have no capacity at present"));
-            }
-            let message = format!("Failed to schedule pod, {}", why.join("; "));
-            let about = of_pod(&pod.namespace, &pod.name, &pod.uid);
-            out.event(about, true, "FailedScheduling", message, FAILED_EVERY);
-        }
-        for rejected in taken.rejected.iter().take(MOST_EVENTS) {
-            let (namespace, name) = rejected.pod.split_once('/').unwrap_or_default();
-            let Some(pod) = store.world.pod(namespace, name) else { continue };
-            let message = format!("Failed to schedule pod, {}", rejected.reason);
-            out.event(pod.object(), true, "FailedScheduling", message, FAILED_EVERY);
-        }
-    }
-
     /// How many pods fit nowhere.
     pub(crate) fn unplaced(&self) -> usize {
         self.unplaced
@@ -692,44 +646,4 @@ impl Provision {
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.settings.clone(), self.well_known.clone());
     }
-}
-
-fn of_pod(namespace: &str, name: &str, uid: &str) -> ObjectRef {
-    let (namespace, name, uid) = (namespace.to_owned(), name.to_owned(), uid.to_owned());
-    ObjectRef { kind: Kind::Pod, namespace, name, uid }
-}
-
-/// A price as people read it.
-fn an_hour(price: Price) -> String {
-    format!("${:.3}/h", price.dollars())
-}
-
-fn tell_claim(
-    planned: &PlannedClaim,
-    expected: usize,
-    reasons: Option<&(String, String)>,
-    name: &str,
-    out: &mut Out<'_>,
-) {
-    let (what, price) = match &planned.launch {
-        Some(launch) => (
-            format!("{} {} {}", launch.instance_type, launch.zone, launch.capacity_type),
-            an_hour(launch.price),
-        ),
-        None => (String::from("unknown"), String::new()),
-    };
-    let ahead = if expected == 0 { String::new() } else { format!(", {expected} of which are expected") };
-    let message = format!("created NodeClaim for {} pods{ahead}", planned.pods.len());
-    let types = planned.instance_types.len().to_string();
-    let mut fields = vec![
-        ("NodeClaim", name),
-        ("NodePool", &*planned.pool),
-        ("cheapest", what.as_str()),
-        ("price", price.as_str()),
-        ("types", types.as_str()),
-    ];
-    if let Some((_, because)) = reasons {
-        fields.push(("because", because));
-    }
-    out.line(Level::Info, message, &fields);
 }
