@@ -8,13 +8,11 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, create};
 use crate::options::Options;
 use crate::peers::{self, Peer};
 use crate::reaction::timeline::Timeline;
-use crate::reaction::{
-    LIMIT, Watches, container, create, deployment, dollars_per_hour, observer, wait_until_ready,
-};
+use crate::reaction::{LIMIT, Watches, container, deployment, dollars_per_hour, observer, wait_until_ready};
 use crate::workload;
 
 /// Who shows Karpenter what is expected.

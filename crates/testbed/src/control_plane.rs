@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use serde_json::Value;
 
 use crate::certs::Certs;
 use crate::components::{self, Layout};
@@ -18,7 +20,6 @@ use crate::kubeconfig;
 use crate::options::{Component, Options};
 use crate::ports::Port;
 use crate::process::{Process, Program};
-use crate::reaction::create;
 use crate::stages;
 
 /// Longer than any machine we know needs, so that only something broken runs into it.
@@ -188,6 +189,18 @@ impl Drop for ControlPlane {
             }
         });
     }
+}
+
+/// Creates an object of any kind.
+pub(crate) async fn create(client: &Client, object: Value) -> Result<DynamicObject> {
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let types = object.types.as_ref().context("an object does not say its kind")?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
+    let api = match &object.metadata.namespace {
+        Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Ok(api.create(&PostParams::default(), &object).await?)
 }
 
 /// A client for the kubeconfig at `path`.

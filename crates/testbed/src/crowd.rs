@@ -17,12 +17,12 @@ use kube::api::{
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, create};
 use crate::http;
 use crate::options::{Component, Options};
 use crate::peers::{self, Peer, Running};
 use crate::reaction::audit::Audit;
-use crate::reaction::{Calls, LIMIT, claims, create, is_true, observer, until, wait_until_ready};
+use crate::reaction::{Calls, LIMIT, claims, is_true, observer, until, wait_until_ready};
 use crate::template::Template;
 use crate::usage::{self, Memory};
 use crate::workload;

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::control_plane::{ControlPlane, connect};
+use crate::control_plane::{ControlPlane, connect, create};
 use crate::options::{Component, Options, Rate};
 use crate::peers::{self, Peer};
 use crate::{usage, workload};
@@ -263,18 +263,6 @@ pub(crate) async fn until<T>(what: &str, ask: impl AsyncFn() -> Result<Option<T>
 pub(crate) fn is_true(object: &DynamicObject, condition: &str) -> bool {
     let conditions = object.data["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|each| each["type"] == condition && each["status"] == "True")
-}
-
-/// Creates an object of any kind.
-pub(crate) async fn create(client: &Client, object: Value) -> Result<DynamicObject> {
-    let object: DynamicObject = serde_json::from_value(object)?;
-    let types = object.types.as_ref().context("an object does not say its kind")?;
-    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
-    let api = match &object.metadata.namespace {
-        Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    Ok(api.create(&PostParams::default(), &object).await?)
 }
 
 /// A container that asks for a processor.

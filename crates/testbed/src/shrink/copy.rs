@@ -7,8 +7,9 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::control_plane::create;
 use crate::crowd::patch_status;
-use crate::reaction::{claims, create, until};
+use crate::reaction::{claims, until};
 
 use super::fleet::{Fleet, Machine};
 use super::n_running;

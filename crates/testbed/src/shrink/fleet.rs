@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, create};
 use crate::judge::{Case, Ours};
 use crate::options::Options;
 use crate::peers::{self, Peer};
-use crate::reaction::{claims, create, dollars_per_hour, is_true, observer, until, wait_until_ready};
+use crate::reaction::{claims, dollars_per_hour, is_true, observer, until, wait_until_ready};
 use crate::template::Template;
 use crate::workload::Dice;
 
