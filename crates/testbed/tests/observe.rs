@@ -118,8 +118,8 @@ async fn burst(cluster: &Cluster) -> Result<Burst> {
     let sets: Api<ReplicaSet> = Api::namespaced(cluster.plane.client(), "default");
     eventually("a ReplicaSet", async || Ok(!sets.list(&ListParams::default()).await?.items.is_empty()))
         .await?;
-    // In the first seconds of a process its first claim may come two seconds late; how it reacts once it runs is what is compared.
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    // kube-apiserver holds up for two seconds whatever is created of a kind that it has known for less than that.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let begin = now();
     cluster.apply(deployment(PODS)).await?;
     let bound = || watches.seen().pods.values().filter(|(_, bound)| bound.is_some()).count();
