@@ -9,6 +9,7 @@ use headstart_cloud::port::OfferingKey;
 use headstart_core::disrupt::budget::{Budget, Limit};
 use headstart_core::disrupt::{
     Consolidation, Fleet, Member, Move, Options, Policy, Reason, Resident, Search, Size, cost, decide,
+    least_after,
 };
 use headstart_core::labels::{HOSTNAME, NODE_POOL};
 use headstart_core::plan::Launch;
@@ -128,6 +129,11 @@ impl Churned {
         let left = self.machines.iter().flat_map(|machine| &machine.pods);
         let pods = left.map(|pod| self.pods[*pod].clone()).collect();
         solve(&Snapshot { pods, ..self.empty.clone() }, Packing::Compat).lower_bound.dollars()
+    }
+
+    /// What it costs at least after so many evictions, whichever nodes go.
+    pub fn least_after(&self, evictions: usize) -> f64 {
+        least_after(&self.fleet(Search::Wide, 0), evictions).dollars()
     }
 
     /// Takes nodes away until nothing is left to gain.
@@ -301,12 +307,14 @@ mod tests {
         let catalog = Arc::new(Catalog::load(&Source::Aws).unwrap());
         for (seed, keep) in [(1, 60), (2, 85), (3, 95), (4, 30)] {
             let fleet = Churned::new(&catalog, 3_000, keep, seed).unwrap();
-            let most = 2 * fleet.n_nodes();
+            let (most, first) = (2 * fleet.n_nodes(), fleet.clone());
             // It ends when nothing was proposed for as long as anybody rests.
             let outcome = fleet.consolidate(Search::Wide).unwrap();
             let is_cheaper = outcome.trail.windows(2).all(|pair| pair[1].1 < pair[0].1);
             assert!(is_cheaper, "seed {seed}: {:?}", outcome.trail);
             assert!((1..most).contains(&outcome.passes), "seed {seed}: {outcome:?}");
+            let least = first.least_after(outcome.evictions);
+            assert!(least <= outcome.dollars, "seed {seed}: at least {least}, but {outcome:?}");
         }
     }
 }

@@ -87,8 +87,20 @@ fn explain(more: &str, what: &str, args: &[&str]) -> Run {
 
 #[test]
 fn a_node_that_may_go_says_what_that_saves() {
+    // More would have to move if the other one went.
+    let another = "---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: db
+  namespace: shop
+  uid: db
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: db, uid: db, controller: true}]
+spec: {nodeName: n2, containers: [{name: db, resources: {requests: {cpu: '1'}}}]}
+status: {phase: Running}
+";
     for search in ["compat", "search"] {
-        let run = explain("", "node/n1", &["--consolidation", search]);
+        let run = explain(another, "node/n1", &["--consolidation", search]);
         assert_eq!(
             run.stdout,
             "\

@@ -10,7 +10,7 @@
 //!    weighs savings against evictions.
 //! 3. `replace` is repair and drift, `swap` the same for pools that keep a number of nodes, `ends` says when a node goes
 //!    before its replacement comes; `compat` is upstream's search for what to consolidate, `search` is ours, `plan` what it
-//!    plans with `draw`'s lots.
+//!    plans with `draw`'s lots, `limit` what neither can beat.
 
 mod balanced;
 pub mod budget;
@@ -18,6 +18,7 @@ mod compat;
 pub mod cost;
 mod draw;
 mod ends;
+mod limit;
 mod pass;
 mod plan;
 mod price;
@@ -28,6 +29,7 @@ mod why;
 
 use std::sync::Arc;
 
+pub use limit::least_after;
 pub use why::{BlockedBy, PodBlock, Why};
 
 use crate::fixed::Count;

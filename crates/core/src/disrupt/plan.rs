@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::disrupt::draw::Lots;
-use crate::solve::{Draft, Home, Sketch, Style};
+use crate::solve::{Draft, Home, Leaver, Sketch, Style};
 
 /// Most nodes that go together.
 const LARGEST: usize = 24;
@@ -19,6 +19,10 @@ const DRAWN: usize = 4;
 const TOURNAMENT: usize = 8;
 /// How many of a hundred draws look at what nodes cost for each eviction, and not at their excess.
 const BY_PRICE: usize = 70;
+/// How many of a hundred draws are among those nodes that go in the best plan of parts.
+const BY_PARTS: usize = 60;
+/// The least part of a node that goes there.
+const LEAST_PART: f64 = 0.05;
 /// How much less a step may gain at first, as a share of what a node costs.
 const HEAT: f64 = 0.0075;
 /// The share of the steps after which none may gain less.
@@ -71,16 +75,20 @@ pub(super) struct Part {
 }
 
 pub(super) struct Plan {
-    sketch: Sketch,
+    pub(super) sketch: Sketch,
     /// Those with the largest excess for each eviction first.
     pub(super) items: Vec<Item>,
     /// The same, those that cost most for each eviction first.
     by_price: Vec<usize>,
+    /// Those that go in the best plan of parts.
+    likely: Vec<usize>,
     groups: Vec<Option<Group>>,
     group_of: Vec<Option<usize>>,
     /// For each node the groups whose pods go there.
     guests: Vec<Vec<usize>>,
     lots: Lots,
+    /// For how many pods places were looked for.
+    work: usize,
 }
 
 /// What becomes of a node that goes alone.
@@ -96,12 +104,14 @@ impl Plan {
         by_price.sort_by(|a, b| ratio(*b).total_cmp(&ratio(*a)).then_with(|| a.cmp(b)));
         Self {
             by_price,
+            likely: Vec::new(),
             group_of: vec![None; items.len()],
             guests: vec![Vec::new(); nodes],
             sketch,
             items,
             groups: Vec::new(),
             lots,
+            work: 0,
         }
     }
 
@@ -143,6 +153,8 @@ impl Plan {
             group.gain = price - least - group.draft.spent();
             self.groups[at] = Some(group);
         }
+        let parts = self.sketch.relax(&self.leavers(|item| item.least));
+        self.likely = (0..parts.len()).filter(|item| parts[*item] > LEAST_PART).collect();
     }
 
     /// Whether nothing is planned.
@@ -150,29 +162,46 @@ impl Plan {
         self.groups.iter().all(Option::is_none)
     }
 
-    /// Lets each item go alone that gains something, and makes the plan better in so many steps.
-    pub(super) fn improve(&mut self, steps: usize) {
+    /// Lets each item go alone that gains something, and makes the plan better until places for so many pods were looked for.
+    pub(super) fn improve(&mut self, work: usize) {
         for item in 0..self.items.len() {
             self.attempt(vec![item], None, Style::default(), 0.0);
         }
         let price: f64 = self.items.iter().map(|item| item.price).sum();
         let heat = HEAT * price / self.items.len().max(1) as f64;
-        for step in 0..steps {
+        let start = self.work;
+        while self.work - start < work {
+            let left = (1.0 - (self.work - start) as f64 / (COOL * work as f64)).max(0.0);
             let items = self.draw();
             let spared = (self.lots.below(3) == 0).then(|| self.lots.next());
             let lot = if self.lots.below(2) == 0 { 0 } else { self.lots.next() };
             let style = Style { new_first: NEW_FIRST[self.lots.below(NEW_FIRST.len())], lot };
-            let left = (1.0 - step as f64 / (COOL * steps as f64)).max(0.0);
             let luck = self.lots.luck() * heat * left;
             self.attempt(items, spared, style, luck);
         }
     }
 
+    /// What the sketch is asked about items whose evictions must save this much.
+    pub(super) fn leavers<'a>(&'a self, least: impl Fn(&Item) -> f64) -> Vec<Leaver<'a>> {
+        let leaver = |item: &'a Item| Leaver {
+            node: item.node,
+            pods: &item.pods,
+            price: item.price,
+            least: least(item),
+        };
+        self.items.iter().map(leaver).collect()
+    }
+
     /// Some items by lot.
     fn draw(&mut self) -> Vec<usize> {
         let count = 1 + self.lots.below(DRAWN);
+        let by_parts = !self.likely.is_empty() && self.lots.below(100) < BY_PARTS;
         let mut items = Vec::with_capacity(count);
         for _ in 0..count {
+            if by_parts {
+                items.push(self.likely[self.lots.below(self.likely.len())]);
+                continue;
+            }
             let at = self.lots.early(self.items.len(), TOURNAMENT);
             items.push(if self.lots.below(100) < BY_PRICE { self.by_price[at] } else { at });
         }
@@ -238,6 +267,7 @@ impl Plan {
     /// Tries to let these items go together, with all that are in the way; by lot one of them is spared, and with luck
     /// it may gain so much less than before.
     fn attempt(&mut self, mut items: Vec<usize>, spared: Option<u64>, style: Style, luck: f64) -> bool {
+        self.work += 1;
         let Some(broken) = self.in_the_way(&mut items) else { return false };
         if let Some(lot) = spared.filter(|_| items.len() > 1) {
             items.swap_remove((lot % items.len() as u64) as usize);
@@ -260,6 +290,7 @@ impl Plan {
         }
         self.set_out(&items, true);
         let pods: Vec<u32> = items.iter().flat_map(|item| self.items[*item].pods.iter().copied()).collect();
+        self.work += pods.len();
         if let Some(draft) = self.sketch.place(&pods, style, items.len() * MOST_FOR_EACH, limit) {
             if draft.spent() < limit {
                 for (number, group) in old {

@@ -19,10 +19,10 @@ use crate::disrupt::{Reason, Why};
 use crate::price::Price;
 use crate::solve::Home;
 
-/// How many steps are taken to make a plan better, for each node, and at most.
-const STEPS_FOR_EACH: usize = 30;
-const MOST_STEPS: usize = 14_000;
-/// Which part of the steps must find something, or less is asked for.
+/// For how many pods places are looked for to make a plan better, for each node, and at most.
+const WORK_FOR_EACH: usize = 1_000;
+const MOST_WORK: usize = 450_000;
+/// Which part of the work must find something, or less is asked for.
 const PROBE: usize = 8;
 /// The share of the best gain that a move must have; what gains less may find a better company in the next pass.
 const LEAST_SHARE: f64 = 0.3;
@@ -37,13 +37,13 @@ impl Pass<'_> {
         for idea in &self.fleet.ideas {
             plan.hold(&idea.members, idea.style);
         }
-        let mut steps = (plan.items.len() * STEPS_FOR_EACH).min(MOST_STEPS);
-        let probe = steps / PROBE;
+        let mut work = (plan.items.len() * WORK_FOR_EACH).min(MOST_WORK);
+        let probe = work / PROBE;
         for patience in PATIENCES {
             plan.ask_for(|item| self.least_saving(item.member, Some(patience)));
             plan.improve(probe);
             if !plan.is_empty() {
-                plan.improve(std::mem::take(&mut steps));
+                plan.improve(std::mem::take(&mut work));
                 self.take_best(&plan, patience);
             }
             if !self.decision.moves.is_empty() {
@@ -79,7 +79,7 @@ impl Pass<'_> {
     }
 
     /// Lays the fleet out for planning.
-    fn plan(&mut self, candidates: &[u32]) -> Plan {
+    pub(super) fn plan(&mut self, candidates: &[u32]) -> Plan {
         let everybody: Vec<u32> =
             self.members().flat_map(|member| self.movers(member, Reason::Underutilized)).collect();
         let sketch = self.without.sketch(everybody.into_iter());

@@ -73,6 +73,9 @@ pub struct Style {
 /// How much chance may change what a pod is good for.
 const NOISE: f64 = 1.0;
 
+/// How many pods on a machine are exchanged for others at most.
+const MOST_EXCHANGED: usize = 16;
+
 /// Pods of a class that have no place yet.
 struct Left {
     kind: usize,
@@ -85,6 +88,9 @@ struct Filled {
     ratio: f64,
     price: f64,
     counts: Vec<usize>,
+    /// Its number among all machines, and what is used of it.
+    machine: usize,
+    total: Vec<i64>,
 }
 
 impl Sketch {
@@ -226,20 +232,55 @@ impl Sketch {
             if value <= 0.0 {
                 continue;
             }
-            let suits = |known: &&Machine| {
+            let suits = |known: &usize| {
+                let known = &self.machines[*known];
                 known.holds(&total)
                     && left.iter().zip(&counts).all(|(of, count)| {
                         *count == 0 || known.allows.has(self.kinds[of.kind].offers as usize)
                     })
             };
-            let cheapest = offers.all.iter().map(|known| &self.machines[*known as usize]).find(suits);
-            let price = cheapest.map_or(self.machines[*machine as usize].price, |known| known.price);
+            let cheapest = offers.all.iter().map(|known| *known as usize).find(suits);
+            let machine = cheapest.unwrap_or(*machine as usize);
+            let price = self.machines[machine].price;
             let ratio = value / price.max(f64::MIN_POSITIVE);
             if best.as_ref().is_none_or(|known| ratio > known.ratio) {
-                best = Some(Filled { ratio, price, counts });
+                best = Some(Filled { ratio, price, counts, machine, total });
             }
         }
-        best
+        best.map(|best| self.exchanged(left, best))
+    }
+
+    /// Exchanges pods on a machine for others that are worth more, one for one, as long as some fit.
+    fn exchanged(&self, left: &[Left], mut filled: Filled) -> Filled {
+        let Machine { room, allows, .. } = &self.machines[filled.machine];
+        let mut free: Vec<i64> = room.iter().zip(&filled.total).map(|(room, total)| room - total).collect();
+        let kinds: Vec<&Kind> = left.iter().map(|of| &self.kinds[of.kind]).collect();
+        for _ in 0..MOST_EXCHANGED {
+            let mut best: Option<(f64, usize, usize)> = None;
+            for (new, kind) in kinds.iter().enumerate() {
+                if filled.counts[new] == left[new].pods.len() || !allows.has(kind.offers as usize) {
+                    continue;
+                }
+                for old in (0..kinds.len()).filter(|old| filled.counts[*old] > 0) {
+                    let gain = kind.value - kinds[old].value;
+                    let mut amounts = kind.need.iter().zip(&kinds[old].need).zip(&free);
+                    if gain > best.map_or(0.0, |(known, ..)| known)
+                        && amounts.all(|((need, given), free)| *need <= given + free)
+                    {
+                        best = Some((gain, new, old));
+                    }
+                }
+            }
+            let Some((gain, new, old)) = best else { break };
+            let amounts = kinds[new].need.iter().zip(&kinds[old].need);
+            for (free, (need, given)) in free.iter_mut().zip(amounts) {
+                *free += given - need;
+            }
+            filled.counts[new] += 1;
+            filled.counts[old] -= 1;
+            filled.ratio += gain / filled.price.max(f64::MIN_POSITIVE);
+        }
+        filled
     }
 
     /// Fills a machine with pods, each time with one that asks for what there is most of, in shares of the room.

@@ -1,6 +1,6 @@
 //! Nodes that are not worth their price.
 
-use headstart_core::disrupt::{Fleet, Idea, Style, decide};
+use headstart_core::disrupt::{Fleet, Idea, Style, decide, least_after};
 
 use crate::disruption::{check, fleet};
 
@@ -281,4 +281,26 @@ fn moves_that_share_no_new_node_do_not_wait_for_each_other() {
         Underutilized: b -> fake-it-0 of 8 on-demand, 1 pods, saves 2.83
     ",
     );
+}
+
+#[test]
+fn more_evictions_may_save_more_and_none_save_nothing() {
+    let fleet = fleet(
+        "
+        types 20
+        pool default req=capacity:In:on-demand
+        policy default
+        member a type=fake-it-9
+        member b type=fake-it-9
+        resident p on=a cpu=500m
+        resident q on=b cpu=500m
+    ",
+    );
+    let [none, one, both] = [0, 1, 2].map(|evictions| least_after(&fleet, evictions).dollars());
+    let is_just_below = |least: f64, of: f64| least <= of && least > 0.99 * of;
+    let price = 3.1478;
+    assert!(is_just_below(none, 2.0 * price), "nothing goes: {none}");
+    assert!(is_just_below(one, price), "one pod moves to the other node: {one}");
+    let saved: f64 = decide(&fleet).moves.iter().map(|chosen| chosen.saving.dollars()).sum();
+    assert!((0.1..=2.0 * price - saved).contains(&both), "both pods move to something small: {both}");
 }

@@ -39,6 +39,8 @@ struct Row {
     bound: f64,
     compat: Outcome,
     search: Outcome,
+    /// What any plan with as many evictions as `compat` needs leaves at least, in dollars per hour.
+    least: f64,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the answer")]
@@ -52,12 +54,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         for keep in &arguments.keep {
             let fleet = Churned::new(&catalog, *n_pods, *keep, arguments.seed)?;
             eprintln!("{} nodes of which {keep} % of the pods are left", fleet.n_nodes());
+            let compat = fleet.clone().consolidate(Search::Compat)?;
+            let bound = fleet.bound();
             rows.push(Row {
                 n_nodes: fleet.n_nodes(),
                 keep: *keep,
                 dollars: fleet.dollars(),
-                bound: fleet.bound(),
-                compat: fleet.clone().consolidate(Search::Compat)?,
+                bound,
+                least: fleet.least_after(compat.evictions).max(bound),
+                compat,
                 search: fleet.consolidate(Search::Wide)?,
             });
             eprint!("{}", table(&rows[rows.len() - 1..]));
@@ -77,7 +82,8 @@ fn report(rows: &[Row], seed: u64) -> String {
 {seed}); then pods go at random until only a share of them is left, and nodes are removed and replaced pass by pass, a tenth of them at once, until
 nothing is left to gain. `compat` looks as Karpenter 1.15.0 does, `search` in our own way (`--consolidation`); both decide with the
 same solver, and the bound is what any fleet for the pods that are left costs at least. `after as many evictions` is how far above it the
-fleet was when there had been as many evictions as `compat` needs in all, where that many were made. `CPU s` and `longest s` are
+fleet was when there had been as many evictions as `compat` needs in all, where that many were made; `any` is what no plan with that many
+evictions can beat, even one that removes nodes and buys machines in part, and `of compat's` is that as a share of `compat`'s. `CPU s` and `longest s` are
 processor time of one core, for all decisions and for the longest, those included in which nothing was found.
 
 {}",
@@ -87,17 +93,22 @@ processor time of one core, for all decisions and for the longest, those include
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| nodes | pods left | $/h before | bound | who | $/h after | over the bound | after as many evictions | nodes after | evictions | passes | CPU s | longest s |\n\
-         |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| nodes | pods left | $/h before | bound | who | $/h after | over the bound | after as many evictions | of compat's | nodes after | evictions | passes | CPU s | longest s |\n\
+         |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
-    for Row { n_nodes, keep, dollars, bound, compat, search } in rows {
+    for Row { n_nodes, keep, dollars, bound, compat, search, least } in rows {
+        let over = |dollars: f64| format!("{:+.1} %", (dollars / bound - 1.0) * 100.0);
+        let share = |dollars: f64| format!("{:.2}", (dollars - bound) / (compat.dollars - bound));
+        let fleet = format!("| {n_nodes} | {keep} % | {dollars:.2} | {bound:.2} |");
         for (who, of) in [("compat", compat), ("search", search)] {
+            let then = of.dollars_after(compat.evictions);
             let _ = writeln!(
                 text,
-                "| {n_nodes} | {keep} % | {dollars:.2} | {bound:.2} | {who} | {:.2} | {:+.1} % | {:+.1} % | {} | {} | {} | {:.2} | {:.2} |",
+                "{fleet} {who} | {:.2} | {} | {} | {} | {} | {} | {} | {:.2} | {:.2} |",
                 of.dollars,
-                (of.dollars / bound - 1.0) * 100.0,
-                (of.dollars_after(compat.evictions) / bound - 1.0) * 100.0,
+                over(of.dollars),
+                over(then),
+                share(then),
                 of.n_nodes,
                 of.evictions,
                 of.passes,
@@ -105,6 +116,7 @@ fn table(rows: &[Row]) -> String {
                 of.longest.as_secs_f64(),
             );
         }
+        let _ = writeln!(text, "{fleet} any | | | {} | {} | | | | | |", over(*least), share(*least));
     }
     text
 }
