@@ -10,7 +10,8 @@ const ROUNDS: usize = 3_000;
 /// How often the price of an eviction is narrowed down.
 const NARROWED: usize = 10;
 
-/// What a fleet costs at least after so many evictions, whichever nodes go and whatever is bought instead.
+/// What a fleet costs at least after so many evictions, whichever nodes go and whatever is bought instead; unless pods give up
+/// preferences, which are taken for demands here.
 pub fn least_after(fleet: &Fleet, evictions: usize) -> Price {
     let mut pass = Pass::new(fleet);
     let members: Vec<u32> = pass.members().collect();

@@ -8,7 +8,8 @@
 //!    [`candidates`], [`line`], [`reservations`], [`min_values`]). Real demand first, then expected.
 //! 3. [`finish`] writes the plan, [`why`] says what stood in the way, [`bound`] says how cheap it could have been.
 //!
-//! [`without`] asks the same problem many times where pods would go if some nodes were not there.
+//! [`without`] asks the same problem many times where pods would go if some nodes were not there; [`sketch`] does so by amounts
+//! alone, and [`relaxed`] says which nodes would go if they could go in part.
 
 mod amounts;
 mod attempt;
