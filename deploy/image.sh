@@ -31,8 +31,8 @@ esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/root" "$work/image/blobs/sha256"
-install -m 0555 "$binary" "$work/root/headstart"
+mkdir -p "$work/content" "$work/image/blobs/sha256"
+install -m 0555 "$binary" "$work/content/headstart"
 
 pack() { tar --create --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --format=ustar --directory "$1" "${@:2}"; }
 
@@ -45,7 +45,7 @@ blob() {
   printf '{"mediaType":"%s","digest":"sha256:%s","size":%s' "$1" "$digest" "$size"
 }
 
-pack "$work/root" headstart > "$work/layer.tar"
+pack "$work/content" headstart > "$work/layer.tar"
 content=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
 gzip --no-name --best "$work/layer.tar"
 layer=$(blob application/vnd.oci.image.layer.v1.tar+gzip "$work/layer.tar.gz")

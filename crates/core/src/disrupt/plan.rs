@@ -25,7 +25,7 @@ const BY_PARTS: usize = 60;
 const LEAST_PART: f64 = 0.05;
 /// How much less a step may gain at first, as a share of what a node costs.
 const HEAT: f64 = 0.0075;
-/// The share of the steps after which none may gain less.
+/// The share of the work after which no step may gain less.
 const COOL: f64 = 0.8;
 /// Which share of their price machines must be worth to be bought before nodes are looked at; zero is never.
 const NEW_FIRST: [f64; 6] = [0.0, 0.0, 0.0, 0.92, 0.95, 0.97];

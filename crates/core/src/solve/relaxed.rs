@@ -25,6 +25,7 @@ pub(crate) struct Leaver<'a> {
 }
 
 /// A node or a machine. A dollar of a node is one that goes, of a machine one that is bought.
+#[derive(Default)]
 struct Place {
     /// What a dollar costs, and how many there may be.
     cost: f64,
@@ -100,19 +101,11 @@ impl Sketch {
         };
         let mut places = Vec::with_capacity(self.nodes.len() + self.machines.len());
         for (at, node) in self.nodes.iter().enumerate() {
-            let takes = |kind: usize| {
-                let kind = &self.kinds[kind];
-                kind.hosts.has(at) && kind.need.iter().zip(&node.free).all(|(need, free)| need <= free)
-            };
             places.push(Place {
-                cost: 0.0,
-                most: 0.0,
-                leaving: Vec::new(),
                 room: dollars(&node.free, 1.0),
                 own: vec![0.0; columns.len()],
-                guests: fitting(&|kind| !node.is_out && takes(kind)),
-                step: 0.0,
-                steps: Vec::new(),
+                guests: fitting(&|kind| self.takes(at, kind)),
+                ..Place::default()
             });
         }
         for leaver in leavers {
@@ -136,12 +129,10 @@ impl Sketch {
             places.push(Place {
                 cost: 1.0,
                 most: f64::INFINITY,
-                leaving: Vec::new(),
                 room: vec![0.0; columns.len()],
                 own: dollars(&machine.room, machine.price).into_iter().map(|room| -room).collect(),
                 guests: fitting(&takes),
-                step: 0.0,
-                steps: Vec::new(),
+                ..Place::default()
             });
         }
         let shares = self.kinds.iter().map(|kind| dollars(&kind.need, kind.value)).collect();
@@ -195,11 +186,7 @@ impl Program {
 
     /// What no plan comes below at these prices, once they are made such that nobody gains from a place or a machine.
     fn least(&self, mut classes: Vec<f64>, mut columns: Vec<f64>) -> f64 {
-        let paid =
-            |amounts: &[f64], prices: &[f64]| -> f64 { amounts.iter().zip(prices).map(|(a, p)| a * p).sum() };
-        let width = self.width.max(1);
-        let machines = self.places.iter().zip(columns.chunks_exact_mut(width));
-        for (machine, prices) in machines.filter(|(place, _)| place.is_sold()) {
+        for (machine, prices) in self.priced(&mut columns).filter(|(place, _)| place.is_sold()) {
             let gained = (-paid(&machine.own, prices)).max(1.0);
             for price in prices.iter_mut() {
                 *price /= gained;
@@ -209,8 +196,7 @@ impl Program {
             }
         }
         let mut least = 0.0;
-        let nodes = self.places.iter().zip(columns.chunks_exact_mut(width));
-        for (node, prices) in nodes.filter(|(place, _)| !place.is_sold()) {
+        for (node, prices) in self.priced(&mut columns).filter(|(place, _)| !place.is_sold()) {
             // The columns' shares of a class make one.
             let lacking = |class: &usize| classes[*class] - paid(&self.shares[*class], prices);
             let lacking = node.guests.iter().map(lacking).fold(0.0, f64::max);
@@ -222,6 +208,11 @@ impl Program {
             least += slope.min(0.0) * node.most - paid(&node.room, prices);
         }
         least
+    }
+
+    /// Places with the prices of their columns.
+    fn priced<'a>(&'a self, columns: &'a mut [f64]) -> impl Iterator<Item = (&'a Place, &'a mut [f64])> {
+        self.places.iter().zip(columns.chunks_exact_mut(self.width.max(1)))
     }
 
     fn nothing(&self) -> State {
@@ -237,10 +228,8 @@ impl Program {
     fn begin(&self) -> State {
         let mut state = self.nothing();
         state.classes.fill(1.0);
-        for (place, columns) in self.places.iter().zip(state.columns.chunks_exact_mut(self.width.max(1))) {
-            if place.is_sold() {
-                columns.fill(1.0);
-            }
+        for (_, prices) in self.priced(&mut state.columns).filter(|(place, _)| place.is_sold()) {
+            prices.fill(1.0);
         }
         state
     }
@@ -250,11 +239,9 @@ impl Program {
         let mut wanted = vec![0.0; classes.len()];
         let mut used = vec![0.0; self.width];
         let mut at = 0;
-        let places = self.places.iter().zip(dollars).zip(columns.chunks_exact_mut(self.width.max(1)));
-        for ((place, dollars), prices) in places {
-            let paid = |amounts: &[f64]| -> f64 { amounts.iter().zip(&*prices).map(|(a, p)| a * p).sum() };
+        for ((place, prices), dollars) in self.priced(columns).zip(dollars) {
             let leaving: f64 = place.leaving.iter().map(|(class, of)| of * classes[*class]).sum();
-            let slope = place.cost + leaving + paid(&place.own);
+            let slope = place.cost + leaving + paid(&place.own, prices);
             let next = (*dollars - place.step * slope).clamp(0.0, place.most);
             let ahead = 2.0 * next - std::mem::replace(dollars, next);
             for (class, of) in &place.leaving {
@@ -265,7 +252,7 @@ impl Program {
             }
             for class in &place.guests {
                 let share = &self.shares[*class];
-                let slope = paid(share) - classes[*class];
+                let slope = paid(share, prices) - classes[*class];
                 let next = (taken[at] - self.steps[*class].0 * slope).max(0.0);
                 let ahead = 2.0 * next - std::mem::replace(&mut taken[at], next);
                 at += 1;
@@ -282,4 +269,9 @@ impl Program {
             *price = (*price + step * wanted).max(0.0);
         }
     }
+}
+
+/// What amounts cost at these prices.
+fn paid(amounts: &[f64], prices: &[f64]) -> f64 {
+    amounts.iter().zip(prices).map(|(amount, price)| amount * price).sum()
 }

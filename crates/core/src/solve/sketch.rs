@@ -193,13 +193,15 @@ impl Sketch {
     }
 
     fn tightest(&self, kind: usize) -> Option<usize> {
-        let Kind { need, hosts, value, .. } = &self.kinds[kind];
-        let first = self.order.partition_point(|(room, _)| room < value);
-        let takes = |node: usize| {
-            let room = &self.nodes[node];
-            need.iter().zip(&room.free).all(|(need, free)| need <= free) && !room.is_out && hosts.has(node)
-        };
-        self.order[first..].iter().map(|(_, node)| *node as usize).find(|node| takes(*node))
+        let value = self.kinds[kind].value;
+        let first = self.order.partition_point(|(room, _)| *room < value);
+        self.order[first..].iter().map(|(_, node)| *node as usize).find(|node| self.takes(*node, kind))
+    }
+
+    /// Whether a pod of a class can go to a node as it is now.
+    pub(super) fn takes(&self, node: usize, kind: usize) -> bool {
+        let (room, Kind { need, hosts, .. }) = (&self.nodes[node], &self.kinds[kind]);
+        need.iter().zip(&room.free).all(|(need, free)| need <= free) && !room.is_out && hosts.has(node)
     }
 
     /// Buys machines while what goes there is worth enough of their price.
